@@ -1,0 +1,18 @@
+/* Filling in what went wrong. */
+#include "base/err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+bool err_set(struct err *err, const char *sqlstate, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!err)
+		return false;
+	snprintf(err->sqlstate, sizeof(err->sqlstate), "%s", sqlstate ? sqlstate : "XX000");
+	va_start(ap, fmt);
+	vsnprintf(err->text, sizeof(err->text), fmt, ap);
+	va_end(ap);
+	return false;
+}
