@@ -1,0 +1,166 @@
+/* A snapshot of everything the configuration files say: immutable once loaded, counted, read by any thread.
+ * A reload makes a whole new one or none. Looked up by name; live objects (pools, orgs, entries) outlive a
+ * snapshot and hold names, not pointers into it, or a reference of their own.
+ *
+ * Inheritance: a value is taken from the org, else the user, else the entry, else the process (conf_policy). */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/hash.h"
+#include "base/list.h"
+#include "base/secret.h"
+#include "conf/settings.h"
+
+/* What may be overridden below the process; -1: not set here. */
+struct overrides {
+	int pool_size, min_pool_size, reserve_pool_size;
+	int pool_mode; /* enum pool_mode or -1 */
+	usec_t query_timeout, query_wait_timeout, idle_transaction_timeout, transaction_timeout, client_idle_timeout, server_lifetime;
+};
+
+struct conf_host {
+	char *host; /* owns; name, IP, /dir, @abstract; NULL: the default Unix socket directory */
+	int port;
+};
+
+/* A line of [clusters], or the implicit one made for entries with the same plain host= and port=. */
+struct conf_cluster {
+	struct hash_link link;
+	char *name;        /* owns; of an implicit one "host:port" ("unix:5432", "a,b:5432") */
+	bool implicit;
+	struct conf_host *primary; int n_primary;   /* owns */
+	struct conf_host *replicas; int n_replicas; /* owns */
+	int max_server_conn;  /* 0: no ceiling */
+	int max_server_login; /* 0: no bound of ours */
+	char *org_reset_query;
+	int index;            /* 0 .. n_clusters-1, stable only within a snapshot */
+};
+
+struct conf_param { /* a server setting of an entry's pool: statement_timeout, work_mem ... and client_encoding, datestyle, timezone, application_name */
+	char *name, *value; /* owns */
+};
+
+/* A line of [databases]. */
+struct conf_entry {
+	struct hash_link link;
+	char *name;                          /* owns; "*" is not here but in conf->star */
+	struct conf_cluster *cluster;        /* borrows the snapshot's */
+	char *dbname;                        /* owns; what the server is asked for */
+	char *user;                          /* owns; NULL: the client's own */
+	struct secret password;
+	char *auth_user, *auth_query, *auth_dbname; /* owns; NULL: the process's */
+	char *connect_query;                 /* owns; NULL */
+	struct conf_param *params; int n_params; /* owns */
+	enum balance balance;
+	bool prefer_replica;
+	char *fallback;                      /* owns; NULL */
+	int max_db_connections, max_db_client_connections; /* resolved: 0 = no limit */
+	struct overrides over;
+	bool automatic;                      /* made from the * line */
+};
+
+/* A line of [users]. Settings only: credentials are the userlist's matter. */
+struct conf_user {
+	struct hash_link link;
+	char *name;
+	int max_user_connections, max_user_client_connections; /* -1: the process's */
+	struct overrides over;
+};
+
+/* A line of auth_file. */
+struct conf_login {
+	struct hash_link link;
+	char *name;
+	struct secret secret; /* plain, md5... or SCRAM-SHA-256$... */
+};
+
+#define ORG_ID_MOST 64
+
+/* Is this the id of an org: 1 to 64 of A-Za-z0-9_.:-? Writes it with a NUL, a UUID in lower case, so that ids compare exactly. */
+bool org_id_make(const char *text, size_t len, char out[ORG_ID_MOST + 1]);
+
+/* A line of [orgs]; conf->org_star holds the defaults of "*". */
+struct conf_org {
+	struct hash_link link;
+	char id[ORG_ID_MOST + 1];
+	char *name;                     /* owns; NULL: none */
+	char **users; int n_users;      /* owns; bound users */
+	struct overrides over;
+	int max_client_conn;            /* -1: the star's, 0: no limit */
+	double tx_rate, tx_burst, conn_rate; /* -1: the star's; 0: no limit */
+	int rate_action;                /* -1, 0 queue, 1 reject */
+	usec_t rate_wait;
+	double weight;                  /* -1: the star's; default 1 */
+	int priority;                   /* -1; 0 high, 1 normal, 2 low */
+	int max_pinned;
+};
+
+struct conf_peer {
+	struct list link;
+	int id; char *host; int port; int pool_size;
+};
+
+struct conf {
+	atomic_int refs;
+	char *file;                /* owns: path of the main file */
+	bool pgbouncer;            /* the heading was [pgbouncer]: its defaults and behaviours */
+	struct settings set;
+	struct hash entries;       /* conf_entry by name */
+	struct conf_entry *star;   /* owns; NULL: no * line */
+	struct hash clusters;      /* conf_cluster by name; conf->cluster_at has them by index */
+	struct conf_cluster **cluster_at; int n_clusters;
+	struct hash users;
+	struct hash logins;
+	struct hash orgs;
+	struct conf_org org_star;
+	struct hash bindings;      /* user name to the orgs it is bound to; see conf_bound */
+	struct list peers;
+	unsigned long serial;      /* grows with each load */
+	struct rows *rows;         /* ref: the lines of the files, from which conf_with makes its copy */
+};
+
+/* Problems found while loading: all of them, one per line, each with file and line. */
+struct conf_report {
+	struct buf errors;   /* owns: text lines; not empty: nothing was loaded */
+	struct buf warnings; /* owns */
+};
+void conf_report_free(struct conf_report *r);
+
+/* Reads the file, what it includes and the files it names (auth_file). NULL when there is any error. Never prints.
+ * What the console SET since the last load is gone with a new one, as with PgBouncer. */
+struct conf *conf_load(const char *path, struct conf_report *r);
+struct conf *conf_load_text(const char *text, struct conf_report *r); /* for tests: the main file's text; file names are "test.ini" */
+/* A copy with one setting changed: the console's SET. NULL and err: unknown or bad value. */
+struct conf *conf_with(const struct conf *c, const char *name, const char *value, struct err *err);
+struct conf *conf_ref(struct conf *c);
+void conf_drop(struct conf **c);
+
+const struct conf_entry *conf_entry(const struct conf *c, const char *name); /* exact lines only; NULL */
+/* The * line applied to a name: a new entry that the caller owns; its cluster is the snapshot's. NULL: there is no * line. */
+struct conf_entry *conf_entry_make(const struct conf *c, const char *name);
+void conf_entry_free(struct conf_entry **e);
+const struct conf_cluster *conf_cluster(const struct conf *c, const char *name);
+const struct conf_user *conf_user(const struct conf *c, const char *name);   /* NULL: no line */
+const struct conf_login *conf_login(const struct conf *c, const char *name); /* NULL: not in auth_file */
+const struct conf_org *conf_org(const struct conf *c, const char *id);       /* NULL: no line of its own */
+/* The orgs a user is bound to: fills up to `most`, returns how many there are in all; 0: unbound. */
+int conf_bound(const struct conf *c, const char *user, const struct conf_org **out, int most);
+bool conf_is_admin(const struct conf *c, const char *user); /* admin_users */
+bool conf_is_stats(const struct conf *c, const char *user); /* stats_users; admins are not counted */
+bool conf_in_list(const char *comma_list, const char *name); /* exact, blanks around names do not count */
+bool conf_in_list_fold(const char *comma_list, const char *name); /* without case */
+
+/* All values that hold for one (entry, user, org), each resolved once. */
+struct policy {
+	int pool_size, min_pool_size, reserve_pool_size;
+	enum pool_mode pool_mode;
+	usec_t query_timeout, query_wait_timeout, idle_transaction_timeout, transaction_timeout, client_idle_timeout, server_lifetime;
+	int max_user_connections, max_user_client_connections; /* 0: no limit */
+	int max_db_connections, max_db_client_connections;     /* 0: no limit */
+	int max_org_clients;                                   /* 0: no limit */
+	double weight;
+	int priority;
+};
+void conf_policy(const struct conf *c, const struct conf_entry *e, const char *user, const char *org, struct policy *out);

@@ -1,0 +1,107 @@
+/* Checks of single settings whose values have a syntax of their own: one row each in `checks`. */
+#include "conf/check_priv.h"
+
+#include <regex.h>
+#include <stddef.h>
+#include <string.h>
+#include <strings.h>
+
+#include "conf/comma_priv.h"
+#include "conf/word_priv.h"
+
+static const struct word org_sources[] = {
+	{"startup", 0, WORD_BUILT},
+	{"options", 0, WORD_BUILT},
+	{"application_name", 0, WORD_BUILT},
+	{"user_suffix", 0, WORD_UNBUILT},
+	{"sni", 0, WORD_UNBUILT},
+	{"cert", 0, WORD_UNBUILT},
+	{"comment", 0, WORD_UNBUILT},
+	{NULL, 0, WORD_BUILT},
+};
+
+static const char *const syslog_facilities[] = {
+	"auth", "authpriv", "daemon", "user", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
+};
+
+static bool check_org_sources(const char *value, struct err *err)
+{
+	struct comma at = {value, 0, NULL};
+
+	while (comma_next(&at)) {
+		char name[32];
+
+		if (!comma_copy(&at, name, sizeof(name)) || !word_find(org_sources, name))
+			return err_set(err, "22023", "org_sources: \"%.*s\" is no source of an org", at.len > 64 ? 64 : (int)at.len, at.p);
+	}
+	return true;
+}
+
+static bool check_org_pattern(const char *value, struct err *err)
+{
+	regex_t re;
+	int rc = regcomp(&re, value, REG_EXTENDED);
+	bool grouped;
+
+	if (rc != 0) {
+		char why[128];
+
+		regerror(rc, &re, why, sizeof(why));
+		return err_set(err, "22023", "org_pattern: %s", why);
+	}
+	grouped = re.re_nsub >= 1;
+	regfree(&re);
+	return grouped || err_set(err, "22023", "org_pattern: the pattern has no group ( ) to take the org from");
+}
+
+static bool check_syslog_facility(const char *value, struct err *err)
+{
+	for (size_t i = 0; i < sizeof(syslog_facilities) / sizeof(syslog_facilities[0]); i++)
+		if (strcasecmp(value, syslog_facilities[i]) == 0)
+			return true;
+	return err_set(err, "22023", "syslog_facility: \"%.64s\" is not one of auth authpriv daemon user local0 ... local7", value);
+}
+
+bool check_is_console(const char *dbname)
+{
+	return strcmp(dbname, "pgbouncer") == 0 || strcmp(dbname, "pgweir") == 0;
+}
+
+bool check_auth_dbname(const char *value, struct err *err)
+{
+	return !check_is_console(value) || err_set(err, "22023", "cannot use the reserved \"%s\" database as an auth_dbname", value);
+}
+
+static const struct {
+	const char *name;
+	bool (*check)(const char *value, struct err *err);
+} checks[] = {
+	{"auth_dbname", check_auth_dbname},
+	{"org_pattern", check_org_pattern},
+	{"org_sources", check_org_sources},
+	{"syslog_facility", check_syslog_facility},
+};
+
+bool check_setting(const char *name, const char *value, struct err *err)
+{
+	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++)
+		if (strcmp(checks[i].name, name) == 0)
+			return checks[i].check(value, err);
+	return true;
+}
+
+const char *check_unbuilt_part(const char *name, const char *value)
+{
+	struct comma at = {value, 0, NULL};
+
+	if (strcmp(name, "org_sources") != 0)
+		return NULL;
+	while (comma_next(&at)) {
+		char word[32];
+		const struct word *w = comma_copy(&at, word, sizeof(word)) ? word_find(org_sources, word) : NULL;
+
+		if (w && w->state == WORD_UNBUILT)
+			return w->name;
+	}
+	return NULL;
+}
