@@ -1,0 +1,21 @@
+/* Builds messages in a buf. msg_begin notes where the message starts; msg_end fills in its length. */
+#pragma once
+
+#include "base/buf.h"
+
+size_t msg_begin(struct buf *b, uint8_t type);  /* returns the place for msg_end; type 0: no type byte (startup) */
+void msg_end(struct buf *b, size_t begun);
+void msg_u8(struct buf *b, uint8_t v);
+void msg_u16(struct buf *b, uint16_t v);
+void msg_u32(struct buf *b, uint32_t v);
+void msg_str(struct buf *b, const char *text);  /* with its NUL */
+void msg_bytes(struct buf *b, const void *p, size_t n);
+
+/* Whole messages. */
+void msg_ready(struct buf *b, char status);             /* ReadyForQuery: I, T or E */
+void msg_empty(struct buf *b, uint8_t type);            /* ParseComplete and its like: no body */
+void msg_auth(struct buf *b, uint32_t code, const void *p, size_t n); /* Authentication* */
+void msg_parameter(struct buf *b, const char *name, const char *value);
+void msg_key(struct buf *b, uint32_t pid, uint32_t key); /* BackendKeyData */
+void msg_query(struct buf *b, const char *sql);
+void msg_startup_head(struct buf *b, uint32_t version); /* then msg_str pairs, msg_u8 0, msg_end(b, begun): begun is b->len before this call */

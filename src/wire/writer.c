@@ -1,0 +1,107 @@
+/* The message writer. A message is [type][length][body]; the length counts itself and the body but not the type,
+ * so "begun", the place of the length word, is all that msg_end has to know. What is written here is ours: a message
+ * too long for its length word is our mistake. */
+#include "wire/writer.h"
+
+#include "base/verify.h"
+
+static void put_u32(uint8_t *at, uint32_t v)
+{
+	at[0] = (uint8_t)(v >> 24);
+	at[1] = (uint8_t)(v >> 16);
+	at[2] = (uint8_t)(v >> 8);
+	at[3] = (uint8_t)v;
+}
+
+size_t msg_begin(struct buf *b, uint8_t type)
+{
+	if (type)
+		msg_u8(b, type);
+	size_t begun = b->len;
+	msg_u32(b, 0);
+	return begun;
+}
+
+void msg_end(struct buf *b, size_t begun)
+{
+	verify(b->len - begun >= 4 && b->len - begun <= INT32_MAX);
+	put_u32(b->p + begun, (uint32_t)(b->len - begun));
+}
+
+void msg_u8(struct buf *b, uint8_t v)
+{
+	buf_add_u8(b, v);
+}
+
+void msg_u16(struct buf *b, uint16_t v)
+{
+	uint8_t bytes[2] = {(uint8_t)(v >> 8), (uint8_t)v};
+	buf_add(b, bytes, sizeof(bytes));
+}
+
+void msg_u32(struct buf *b, uint32_t v)
+{
+	uint8_t bytes[4];
+	put_u32(bytes, v);
+	buf_add(b, bytes, sizeof(bytes));
+}
+
+void msg_str(struct buf *b, const char *text)
+{
+	buf_add(b, text, strlen(text) + 1);
+}
+
+void msg_bytes(struct buf *b, const void *p, size_t n)
+{
+	if (n > 0)
+		buf_add(b, p, n);
+}
+
+void msg_ready(struct buf *b, char status)
+{
+	size_t begun = msg_begin(b, 'Z');
+	msg_u8(b, (uint8_t)status);
+	msg_end(b, begun);
+}
+
+void msg_empty(struct buf *b, uint8_t type)
+{
+	msg_end(b, msg_begin(b, type));
+}
+
+void msg_auth(struct buf *b, uint32_t code, const void *p, size_t n)
+{
+	size_t begun = msg_begin(b, 'R');
+	msg_u32(b, code);
+	msg_bytes(b, p, n);
+	msg_end(b, begun);
+}
+
+void msg_parameter(struct buf *b, const char *name, const char *value)
+{
+	size_t begun = msg_begin(b, 'S');
+	msg_str(b, name);
+	msg_str(b, value);
+	msg_end(b, begun);
+}
+
+void msg_key(struct buf *b, uint32_t pid, uint32_t key)
+{
+	size_t begun = msg_begin(b, 'K');
+	msg_u32(b, pid);
+	msg_u32(b, key);
+	msg_end(b, begun);
+}
+
+void msg_query(struct buf *b, const char *sql)
+{
+	size_t begun = msg_begin(b, 'Q');
+	msg_str(b, sql);
+	msg_end(b, begun);
+}
+
+void msg_startup_head(struct buf *b, uint32_t version)
+{
+	msg_begin(b, 0);
+	msg_u32(b, version);
+}
