@@ -1,0 +1,159 @@
+/* Pools. Three nouns:
+ *
+ *   target  (entry, server user): where server connections lead and how they get in. Connections of one target may change hands
+ *           between orgs through a reset; between targets never.
+ *   flow    an org in a lane, as far as fairness goes: weight, virtual time. The pool never looks behind `key`.
+ *   pool    (target, flow): its servers, one list per state, and its queue of waiters.
+ *
+ * All of one lane, all on one loop. */
+#pragma once
+
+#include "base/count.h"
+#include "base/heap.h"
+#include "base/hist.h"
+#include "cluster/cluster.h"
+#include "cluster/tally.h"
+#include "pool/server.h"
+
+struct welcome { /* ParameterStatus messages as the last login of a target brought them */
+	struct buf messages;  /* owns */
+	bool known;
+};
+
+struct target {
+	struct hash_link link;
+	struct lane *lane;            /* borrows */
+	struct tally *entry;          /* borrows: the live database entry */
+	struct tally *user;           /* borrows: the server user */
+	struct conf_entry *made;      /* owns: an entry of the * line; NULL: looked up by name in the lane's setup */
+	int n_pools;
+	int n_servers;
+	int n_logins;                 /* in DIAL or LOGIN */
+	struct list idle;             /* all idle servers of its pools, oldest first */
+	struct welcome welcome;
+	unsigned host_turn;
+	/* credentials learned from clients, for servers that ask for SCRAM when we hold no password */
+	struct scram_keys keys;
+	struct secret password;       /* what auth_query or the client's clear password gave; auth_file and the entry's line stand above it */
+	/* failing logins */
+	struct err last_err;
+	usec_t failing_since;         /* 0: not failing */
+	bool failed_by_server;        /* the last failure was the server's own answer */
+	usec_t retry_wait;            /* back-off, doubles up to server_login_retry */
+	struct timer retry;
+	bool changed;                 /* by the reload at hand */
+};
+
+struct flow {
+	struct hash_link link;
+	struct lane *lane;
+	char key[72];         /* the org's id */
+	int n_pools;
+	double weight;
+	double vtime;         /* slot time used over weight, in seconds */
+	struct hist waits;
+};
+
+/* Counters of a pool; one writer. When a pool is freed they are added to the lane's remainder for the entry and the flow. */
+#define POOL_COUNTERS(X) \
+	X(server_assignments) X(xacts) X(queries) X(received) X(sent) X(xact_us) X(query_us) X(wait_us) \
+	X(client_parses) X(server_parses) X(binds) X(client_logins) X(handovers)
+struct pool_counts {
+#define X(name) count_t name;
+	POOL_COUNTERS(X)
+#undef X
+};
+void pool_counts_sum(struct pool_counts *to, const struct pool_counts *from);
+
+struct waiter {
+	struct list link;  /* in pool->waiters */
+	struct pool *pool;
+	usec_t since;
+	bool fresh;        /* was never served: a failing login is its answer at once */
+	void (*granted)(struct waiter *w, struct server *s); /* s is ACTIVE with w's user */
+	void (*refused)(struct waiter *w, const struct err *err);
+	void *user;        /* what server_take is given */
+};
+
+/* What keeps a pool from opening one more server. */
+enum cap { CAP_NONE, CAP_POOL, CAP_USER, CAP_ENTRY, CAP_CLUSTER, CAP_LATER };
+
+struct pool {
+	struct hash_link link;
+	struct target *target; /* borrows */
+	struct flow *flow;     /* borrows */
+	struct lane *lane;
+	struct policy policy;  /* resolved when the pool is made and at each reload */
+
+	struct list servers[SERVER_STATES];
+	int n_servers;         /* in all states but CLOSING */
+	int n_state[SERVER_STATES];
+	struct list waiters;   /* first come, first served */
+	int n_waiters;
+	int n_clients;         /* clients that call this pool theirs (proxy) */
+	struct heap_node blocked; /* in lane->blocked: has waiters and room below pool_size, but a cap is reached */
+	enum cap blocked_by;
+	struct list serve_link; /* in lane->to_serve */
+	struct timer timer;    /* reserve_pool_timeout, min_pool_size, and the end of a pool that nobody uses */
+	usec_t empty_since;    /* 0: in use */
+	struct pool_counts counts;
+};
+
+/* What one worker holds of a cluster. */
+struct lane {
+	struct hash_link link;  /* in the worker's lanes */
+	struct loop *loop;
+	struct cluster *cluster;
+	const struct setup *setup; /* borrows: the worker's; follows reloads by lane_adopt */
+	struct guc_book *guc_book; /* borrows: the worker's */
+	struct stmt_book *stmt_book;
+	const struct server_user_calls *calls; /* the proxy's */
+	atomic_ullong *last_server_id; /* borrows: process-wide */
+	struct hash targets, flows, pools;
+	struct heap blocked;       /* pools, least vtime first */
+	int n_logins;
+	double vtime;              /* virtual time of the last grant */
+	struct list orders;        /* pending PAUSE, WAIT_CLOSE ... (pool/order.h) */
+	struct hash remainders;    /* counters of freed pools by entry: struct remainder */
+	struct list idle;          /* all idle servers, oldest first */
+	struct list to_serve;      /* pools to look at in this turn's end */
+	struct later serve_later;
+	bool suspended;            /* whole lane: PAUSE without a name, shutdown */
+};
+
+struct remainder {
+	struct hash_link link;
+	struct tally *entry;
+	struct pool_counts counts;
+};
+
+struct lane *lane_new(struct loop *l, struct cluster *c, const struct setup *setup, struct guc_book *g, struct stmt_book *s, const struct server_user_calls *calls,
+		      atomic_ullong *last_server_id);
+void lane_free(struct lane **l);   /* at the end of the process: closes all servers */
+/* After a reload: policies are resolved anew, servers of changed entries go stale, surplus ones are closed as they come free. */
+void lane_adopt(struct lane *l, const struct setup *setup);
+
+/* The pool for a client: made on first use. entry: the configuration's, or one made from the * line (copied by conf_entry_make by name if needed).
+ * server_user: the entry's forced user or the client's own name. org: the id, "default" for none. */
+struct pool *lane_pool(struct lane *l, const struct conf_entry *entry, const char *server_user, const char *org);
+const struct conf_entry *target_entry(const struct target *t); /* by the lane's setup; NULL: removed by a reload */
+
+enum take { TAKE_GRANTED, TAKE_WAIT, TAKE_REFUSED };
+/* A server for w, now if there is one (w->granted is not called then), or later. Refused: err says why. */
+enum take pool_take(struct pool *p, struct waiter *w, struct server **out, struct err *err);
+void pool_give_up(struct waiter *w); /* stops waiting; safe when not waiting */
+/* Serves what can be served: called after anything changed for the pool. */
+void pool_serve(struct pool *p);
+void lane_serve_blocked(struct lane *l); /* a cap has room again */
+/* Hints from the proxy. */
+void pool_client_add(struct pool *p);
+void pool_client_drop(struct pool *p);
+/* Gives a server that came free to whom it is due: its own pool's first waiter, a waiter of another pool that a cap holds back, or nobody: then it rests. */
+void pool_give(struct server *s);
+void pool_server_gone(struct pool *p); /* one of its servers was closed: caps have room, waiters may need another */
+void pool_serve_soon(struct pool *p); /* at the end of the turn */
+bool pool_is_held(const struct pool *p); /* paused */
+/* Logins of this target fail: err is the answer for clients, in full. False: they do not, or other servers of it are alive. */
+bool target_refuses(const struct target *t, bool fresh, struct err *err);
+void target_login_failed(struct target *t, const struct err *err, bool server_said);
+void target_login_worked(struct target *t);

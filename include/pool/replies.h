@@ -1,0 +1,63 @@
+/* What a server still owes, in order. Each message that the server will answer is an entry, marked forward (the client's),
+ * skip (ours) or make up (never sent: we answer in its place). Errors, skipped messages up to Sync, COPY and Flush are all
+ * settled here, so that reply k belongs to request k, always. Pure: no I/O; the notes are given back to the caller.
+ * Protocol: PostgreSQL chapter 55.2. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum reply_kind {
+	REPLY_PARSE,
+	REPLY_BIND,
+	REPLY_DESCRIBE,  /* statement or portal: 't' may come before 'T' or 'n' */
+	REPLY_CLOSE,
+	REPLY_EXECUTE,
+	REPLY_SYNC,
+	REPLY_QUERY,
+	REPLY_CALL,      /* fast-path function call */
+	REPLY_COPY_END,  /* CopyDone or CopyFail: no answer of its own, marks where copy data ends */
+};
+
+enum reply_act { REPLY_FORWARD, REPLY_SKIP, REPLY_MAKE_UP };
+
+struct reply {
+	uint8_t kind;
+	uint8_t act;
+	uint16_t mark;   /* the caller's, e.g. which query of ours this is */
+	void *note;      /* the caller's; handed back in settled or undone, exactly once */
+};
+
+struct replies {
+	struct reply *ring; /* owns; NULL while never used */
+	uint32_t head, count, room; /* room is a power of two */
+	bool skipping;  /* an extended-protocol error is out and the Sync that ends the skipping was not sent yet */
+	bool copy_in;   /* the server reads copy data: it ignores Sync and Flush until CopyDone or CopyFail */
+	/* set by the owner once */
+	void (*settled)(void *owner, struct reply *r);            /* answered, or made up now: emit the made-up message if act says so */
+	void (*undone)(void *owner, struct reply *r);             /* will never be answered: an earlier message of its batch failed */
+	void *owner;
+};
+
+void replies_init(struct replies *r, void *owner, void (*settled)(void *, struct reply *), void (*undone)(void *, struct reply *));
+void replies_free(struct replies *r); /* undoes what is left */
+static inline bool replies_empty(const struct replies *r) { return r->count == 0; }
+
+/* A message goes out (or is made up). If the server is skipping it is undone at once, but for Sync, which ends the skipping. */
+void replies_push(struct replies *r, enum reply_kind kind, enum reply_act act, uint16_t mark, void *note);
+
+enum reply_verdict {
+	VERDICT_FORWARD,
+	VERDICT_SKIP,
+	VERDICT_BAD, /* the server said something that nobody asked for: close it */
+};
+/* The server's message of this type has come (its header at least). Settles what it answers. ErrorResponse: undoes what the
+ * server will skip. *failed (may be NULL) gets the entry that the error answers, before it is settled or undone. For asynchronous
+ * messages (N A S) it must not be called. replies_make_up is called next, once the message is passed on. */
+enum reply_verdict replies_take(struct replies *r, uint8_t type, struct reply *failed);
+/* Settles what stands at the front and needs no answer of the server. Called after the message that replies_take judged was passed on,
+ * so that what is made up comes behind it. */
+void replies_make_up(struct replies *r);
+/* The entry at the front, NULL: none. */
+static inline struct reply *replies_front(struct replies *r) { return r->count ? &r->ring[r->head] : 0; }
+bool replies_has_forward(const struct replies *r); /* does the client await anything */

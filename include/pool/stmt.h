@@ -1,0 +1,60 @@
+/* A prepared statement's text and parameter types, one per worker for all clients and servers that use it: found by content,
+ * counted. Its name on servers is PGWEIR_<serial>. One loop. */
+#pragma once
+
+#include "base/buf.h"
+#include "base/hash.h"
+#include "base/list.h"
+
+struct stmt {
+	struct hash_link link;   /* in book->by_content, unless retired */
+	struct stmt_book *book;
+	int refs;
+	bool retired;            /* 0A000 was seen: a Parse of the same text makes a new one */
+	uint64_t serial;         /* 64 bits: a name must not come round while an old server still has it */
+	char name[28];
+	size_t len;
+	uint8_t body[];          /* what stands behind the name in Parse: query, NUL, count, type OIDs */
+};
+
+struct stmt_book { /* one per worker */
+	struct hash by_content;
+	uint64_t last_serial;
+	size_t bytes; /* held by all statements, for SHOW MEM */
+};
+
+struct stmt *stmt_of(struct stmt_book *b, const uint8_t *body, size_t len); /* a reference */
+struct stmt *stmt_ref(struct stmt *s);
+void stmt_drop(struct stmt **s);
+void stmt_retire(struct stmt *s);
+void stmt_book_free(struct stmt_book *b);
+
+/* The statements that exist on one server, least recently used first. */
+struct stmt_copy {
+	struct hash_link link; /* by serial */
+	struct list lru;
+	struct stmt *stmt;     /* ref */
+};
+struct stmt_set {
+	struct hash by_serial;
+	struct list lru;
+};
+void stmt_set_init(struct stmt_set *s);
+bool stmt_set_use(struct stmt_set *s, const struct stmt *st);  /* is it there? moves it to the young end */
+void stmt_set_add(struct stmt_set *s, struct stmt *st);        /* takes a reference of its own */
+void stmt_set_take(struct stmt_set *s, const struct stmt *st); /* may be absent */
+struct stmt *stmt_set_oldest(const struct stmt_set *s);        /* NULL: empty; borrowed */
+void stmt_set_clear(struct stmt_set *s);
+static inline size_t stmt_set_count(const struct stmt_set *s) { return s->by_serial.count; }
+
+/* The names one client gave. */
+struct stmt_name {
+	struct hash_link link;
+	struct stmt *stmt; /* ref */
+	char name[];
+};
+struct stmt_name *stmt_name_find(const struct hash *names, const char *name);
+struct stmt_name *stmt_name_new(const char *name, struct stmt *s); /* in no hash; takes a reference of its own */
+void stmt_name_put(struct hash *names, struct stmt_name *n);
+void stmt_name_free(struct stmt_name **n);
+void stmt_names_clear(struct hash *names);

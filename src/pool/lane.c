@@ -1,0 +1,327 @@
+/* A lane: what one worker holds of a cluster. Finds and makes targets, flows and pools, follows reloads, and looks again at
+ * pools for which something changed in this turn. See pool/pool.h. */
+#include <openssl/crypto.h>
+
+#include "pool/order.h"
+#include "pool/pool.h"
+#include "pool/pool_priv.h"
+
+static bool pool_before(const struct heap_node *a, const struct heap_node *b)
+{
+	return owner_of(a, struct pool, blocked)->flow->vtime < owner_of(b, struct pool, blocked)->flow->vtime;
+}
+
+static void serve_later(struct later *w)
+{
+	struct lane *l = owner_of(w, struct lane, serve_later);
+	struct list todo;
+
+	list_init(&todo);
+	while (!list_empty(&l->to_serve)) { /* what is added meanwhile waits for the next turn */
+		struct list *link = list_first(&l->to_serve);
+		list_take(link);
+		list_push(&todo, link);
+	}
+	while (!list_empty(&todo)) {
+		struct pool *p = list_owner(list_first(&todo), struct pool, serve_link);
+		list_take(&p->serve_link);
+		pool_serve(p);
+	}
+	lane_serve_blocked(l);
+}
+
+struct lane *lane_new(struct loop *loop, struct cluster *c, const struct setup *setup, struct guc_book *g, struct stmt_book *s,
+		      const struct server_user_calls *calls, atomic_ullong *last_server_id)
+{
+	struct lane *l = mem_make(struct lane);
+
+	l->loop = loop;
+	l->cluster = c;
+	l->setup = setup;
+	l->guc_book = g;
+	l->stmt_book = s;
+	l->calls = calls;
+	l->last_server_id = last_server_id;
+	heap_init(&l->blocked, pool_before);
+	list_init(&l->orders);
+	list_init(&l->idle);
+	list_init(&l->to_serve);
+	later_init(&l->serve_later, serve_later);
+	return l;
+}
+
+/* ---- targets ---- */
+
+struct target_key {
+	const struct tally *entry, *user;
+};
+
+static bool target_same(const struct hash_link *link, const void *key)
+{
+	const struct target *t = owner_of(link, struct target, link);
+	const struct target_key *k = key;
+	return t->entry == k->entry && t->user == k->user;
+}
+
+static struct target *target_of(struct lane *l, const struct conf_entry *e, const char *server_user)
+{
+	struct target_key key = {tally_entry(e->name), tally_user(server_user)};
+	uint64_t hash = hash_bytes(&key, sizeof(key));
+	struct hash_link *link = hash_find(&l->targets, hash, target_same, &key);
+
+	if (link)
+		return owner_of(link, struct target, link);
+	struct target *t = mem_make(struct target);
+	t->lane = l;
+	t->entry = tally_entry(e->name);
+	t->user = tally_user(server_user);
+	if (e->automatic)
+		t->made = conf_entry_make(l->setup->conf, e->name);
+	list_init(&t->idle);
+	timer_init(&t->retry, l->loop, target_retry);
+	hash_add(&l->targets, &t->link, hash);
+	return t;
+}
+
+const struct conf_entry *target_entry(const struct target *t)
+{
+	const struct conf_entry *e = conf_entry(t->lane->setup->conf, t->entry->name);
+	return e ? e : t->made;
+}
+
+static void target_free(struct target *t)
+{
+	hash_take(&t->lane->targets, &t->link);
+	timer_stop(&t->retry);
+	conf_entry_free(&t->made);
+	buf_free(&t->welcome.messages);
+	secret_free(&t->password);
+	OPENSSL_cleanse(&t->keys, sizeof(t->keys));
+	mem_free(t);
+}
+
+/* ---- flows ---- */
+
+static bool flow_same(const struct hash_link *link, const void *key)
+{
+	return strcmp(owner_of(link, struct flow, link)->key, key) == 0;
+}
+
+static struct flow *flow_of(struct lane *l, const char *org)
+{
+	uint64_t hash = hash_bytes(org, strlen(org));
+	struct hash_link *link = hash_find(&l->flows, hash, flow_same, org);
+
+	if (link)
+		return owner_of(link, struct flow, link);
+	struct flow *f = mem_make(struct flow);
+	verify(strlen(org) < sizeof(f->key));
+	strcpy(f->key, org);
+	f->lane = l;
+	f->weight = 1;
+	hash_add(&l->flows, &f->link, hash);
+	return f;
+}
+
+static void flow_free(struct flow *f)
+{
+	hash_take(&f->lane->flows, &f->link);
+	mem_free(f);
+}
+
+/* ---- pools ---- */
+
+struct pool_key {
+	const struct target *target;
+	const struct flow *flow;
+};
+
+static bool pool_same(const struct hash_link *link, const void *key)
+{
+	const struct pool *p = owner_of(link, struct pool, link);
+	const struct pool_key *k = key;
+	return p->target == k->target && p->flow == k->flow;
+}
+
+static void pool_resolve(struct pool *p)
+{
+	const struct conf_entry *e = target_entry(p->target);
+
+	if (!e)
+		return; /* removed: what stands holds until the last client is gone */
+	conf_policy(p->lane->setup->conf, e, p->target->user->name, p->flow->key, &p->policy);
+	p->flow->weight = p->policy.weight > 0 ? p->policy.weight : 1;
+}
+
+struct pool *lane_pool(struct lane *l, const struct conf_entry *entry, const char *server_user, const char *org)
+{
+	verify_here(l->loop);
+	struct pool_key key = {target_of(l, entry, server_user), flow_of(l, org)};
+	uint64_t hash = hash_bytes(&key, sizeof(key));
+	struct hash_link *link = hash_find(&l->pools, hash, pool_same, &key);
+
+	if (link)
+		return owner_of(link, struct pool, link);
+	struct pool *p = mem_make(struct pool);
+	p->lane = l;
+	p->target = (struct target *)key.target;
+	p->flow = (struct flow *)key.flow;
+	p->target->n_pools++;
+	p->flow->n_pools++;
+	for (int i = 0; i < SERVER_STATES; i++)
+		list_init(&p->servers[i]);
+	list_init(&p->waiters);
+	list_init(&p->serve_link);
+	timer_init(&p->timer, l->loop, pool_timer);
+	pool_resolve(p);
+	hash_add(&l->pools, &p->link, hash);
+	return p;
+}
+
+static bool remainder_same(const struct hash_link *link, const void *key)
+{
+	return owner_of(link, struct remainder, link)->entry == key;
+}
+
+static struct remainder *remainder_of(struct lane *l, struct tally *entry)
+{
+	uint64_t hash = hash_bytes(&entry, sizeof(entry));
+	struct hash_link *link = hash_find(&l->remainders, hash, remainder_same, entry);
+
+	if (link)
+		return owner_of(link, struct remainder, link);
+	struct remainder *r = mem_make(struct remainder);
+	r->entry = entry;
+	hash_add(&l->remainders, &r->link, hash);
+	return r;
+}
+
+void lane_pool_free(struct pool *p)
+{
+	struct lane *l = p->lane;
+
+	verify(p->n_clients == 0 && p->n_servers == 0 && p->n_waiters == 0);
+	pool_counts_sum(&remainder_of(l, p->target->entry)->counts, &p->counts);
+	hash_take(&l->pools, &p->link);
+	list_take(&p->serve_link);
+	timer_stop(&p->timer);
+	if (heap_has(&p->blocked))
+		heap_take(&l->blocked, &p->blocked);
+	if (--p->flow->n_pools == 0)
+		flow_free(p->flow);
+	if (--p->target->n_pools == 0)
+		target_free(p->target);
+	mem_free(p);
+}
+
+/* ---- reload ---- */
+
+static bool texts_same(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool hosts_same(const struct conf_cluster *a, const struct conf_cluster *b)
+{
+	if (a->n_primary != b->n_primary)
+		return false;
+	for (int i = 0; i < a->n_primary; i++)
+		if (!texts_same(a->primary[i].host, b->primary[i].host) || a->primary[i].port != b->primary[i].port)
+			return false;
+	return true;
+}
+
+static bool params_same(const struct conf_entry *a, const struct conf_entry *b)
+{
+	if (a->n_params != b->n_params)
+		return false;
+	for (int i = 0; i < a->n_params; i++)
+		if (!texts_same(a->params[i].name, b->params[i].name) || !texts_same(a->params[i].value, b->params[i].value))
+			return false;
+	return true;
+}
+
+/* Would a server opened under the one do under the other? */
+static bool entries_agree(const struct conf_entry *a, const struct conf_entry *b)
+{
+	return a && b && texts_same(a->dbname, b->dbname) && texts_same(a->user, b->user) && texts_same(a->connect_query, b->connect_query) &&
+	       span_same(secret_span(&a->password), secret_span(&b->password)) && texts_same(a->cluster->name, b->cluster->name) &&
+	       hosts_same(a->cluster, b->cluster) && params_same(a, b);
+}
+
+static void server_adopt(struct server *s, bool changed)
+{
+	if (!changed && !(s->tls && s->tls_digest != s->lane->setup->server_tls_digest))
+		return;
+	s->stale = true;
+	if (s->state == SERVER_IDLE)
+		server_close(s, NULL, "database configuration changed");
+}
+
+static void pool_adopt(struct pool *p, bool changed)
+{
+	for (int state = SERVER_DIAL; state < SERVER_CLOSING; state++)
+		list_each_safe(link, &p->servers[state])
+			server_adopt(list_owner(link, struct server, link), changed);
+	pool_resolve(p);
+	while (p->n_state[SERVER_IDLE]) { /* a smaller pool_size */
+		struct server *s = list_owner(list_last(&p->servers[SERVER_IDLE]), struct server, link);
+		const char *overdue = server_overdue(s);
+		if (!overdue)
+			break;
+		server_close(s, NULL, overdue);
+	}
+	pool_serve_soon(p);
+}
+
+void lane_adopt(struct lane *l, const struct setup *setup)
+{
+	const struct conf *old = l->setup->conf;
+
+	verify_here(l->loop);
+	hash_each(link, &l->targets) {
+		struct target *t = owner_of(link, struct target, link);
+		struct conf_entry *made = t->made ? conf_entry_make(setup->conf, t->entry->name) : NULL;
+		const struct conf_entry *before = conf_entry(old, t->entry->name) ? conf_entry(old, t->entry->name) : t->made;
+		const struct conf_entry *after = conf_entry(setup->conf, t->entry->name) ? conf_entry(setup->conf, t->entry->name) : made;
+		t->changed = !entries_agree(before, after);
+		conf_entry_free(&t->made);
+		t->made = made;
+	}
+	l->setup = setup;
+	hash_each(link, &l->pools) {
+		struct pool *p = owner_of(link, struct pool, link);
+		pool_adopt(p, p->target->changed);
+	}
+	hash_each(link, &l->targets) {
+		struct target *t = owner_of(link, struct target, link);
+		timer_stop(&t->retry); /* the new configuration may be the cure */
+		if (t->changed)
+			t->welcome.known = false;
+	}
+}
+
+void lane_free(struct lane **lp)
+{
+	struct lane *l = *lp;
+
+	*lp = NULL;
+	if (!l)
+		return;
+	hash_each(link, &l->pools) {
+		struct pool *p = owner_of(link, struct pool, link);
+		for (int state = SERVER_DIAL; state < SERVER_CLOSING; state++)
+			list_each_safe(at, &p->servers[state])
+				server_close(list_owner(at, struct server, link), NULL, "server shutting down");
+		lane_pool_free(p);
+	}
+	later_stop(&l->serve_later);
+	hash_each(link, &l->remainders)
+		mem_free(owner_of(link, struct remainder, link));
+	hash_free(&l->remainders);
+	hash_free(&l->targets);
+	hash_free(&l->flows);
+	hash_free(&l->pools);
+	heap_free(&l->blocked);
+	mem_free(l);
+}

@@ -1,0 +1,612 @@
+/* See pool/pool.h. Who gets a server, and when one more is opened.
+ *
+ * A waiter is served, in this order of preference, by an idle server of its own pool, by a new one, by an idle one of the same target
+ * that changes hands through a reset, by closing an idle one of another target and opening one in its place. The last two only
+ * where a cap over several pools (user, entry, cluster) keeps it from opening one. When nothing of that is possible the pool is
+ * blocked, and among blocked pools the flow with the least slot time for its weight is the next. */
+#include "pool/pool.h"
+
+#include "base/random.h"
+#include "pool/ask.h"
+#include "pool/order.h"
+#include "pool/pool_priv.h"
+#include "wire/sqlstate.h"
+
+#define LOGINS_AT_ONCE 8 /* per target, while they work; one while they fail */
+
+static const struct settings *settings_of(const struct pool *p)
+{
+	return &p->lane->setup->conf->set;
+}
+
+bool pool_is_held(const struct pool *p)
+{
+	return p->lane->suspended || atomic_load_explicit(&p->target->entry->paused, memory_order_relaxed);
+}
+
+/* ---- slot time: what a flow has used, over its weight, in seconds ---- */
+
+#define CHARGE_AHEAD 0.001 /* until it is known how long a use takes */
+
+static void flow_charge(struct server *s)
+{
+	struct flow *f = s->pool->flow;
+	struct lane *l = s->lane;
+
+	if (f->vtime < l->vtime) /* no credit for having been idle */
+		f->vtime = l->vtime;
+	l->vtime = f->vtime;
+	s->charge = CHARGE_AHEAD;
+	f->vtime += s->charge / f->weight;
+}
+
+static void flow_settle(struct server *s)
+{
+	struct flow *f = s->pool->flow;
+	double used = (double)(loop_now(s->loop) - s->request_at) / USEC_PER_SEC;
+
+	if (s->charge == 0)
+		return;
+	f->vtime += (used - s->charge) / f->weight;
+	s->charge = 0;
+}
+
+/* ---- granting ---- */
+
+static void note_wait(struct pool *p, usec_t since)
+{
+	usec_t waited = loop_now(p->lane->loop) - since;
+
+	count_add(&p->counts.wait_us, (uint64_t)waited);
+	hist_add(&p->flow->waits, waited);
+}
+
+static void hand_to(struct server *s, void *user)
+{
+	flow_charge(s);
+	count_add(&s->pool->counts.server_assignments, 1);
+	server_take(s, user);
+}
+
+static void waiter_out(struct waiter *w)
+{
+	list_take(&w->link);
+	w->pool->n_waiters--;
+}
+
+static void grant_first(struct pool *p, struct server *s)
+{
+	struct waiter *w = list_owner(list_first(&p->waiters), struct waiter, link);
+
+	waiter_out(w);
+	note_wait(p, w->since);
+	hand_to(s, w->user);
+	w->granted(w, s);
+}
+
+static bool needs_check(const struct server *s)
+{
+	const struct settings *set = &s->lane->setup->conf->set;
+	return set->server_check_query[0] && loop_now(s->loop) - s->idle_since > set->server_check_delay;
+}
+
+/* An idle server of the pool that can be used at once. Those that must be asked first are asked, as many as there are waiters for. */
+static struct server *own_idle(struct pool *p, int wanted)
+{
+	bool oldest_first = settings_of(p)->server_round_robin;
+	struct list *idle = &p->servers[SERVER_IDLE];
+
+	for (;;) {
+		struct list *link = oldest_first ? list_last(idle) : list_first(idle);
+		if (!link)
+			return NULL;
+		struct server *s = list_owner(link, struct server, link);
+		const char *overdue = server_overdue(s);
+		if (overdue)
+			server_close(s, NULL, overdue);
+		else if (!needs_check(s))
+			return s;
+		else if (p->n_state[SERVER_TEST] < wanted)
+			ask_check(s);
+		else
+			return NULL;
+	}
+}
+
+/* ---- opening ---- */
+
+static bool reserve_is_due(const struct pool *p)
+{
+	const struct settings *set = settings_of(p);
+	struct list *first = list_first((struct list *)&p->waiters);
+
+	if (!first || !set->reserve_pool_timeout)
+		return false;
+	return loop_now(p->lane->loop) - list_owner(first, struct waiter, link)->since >= set->reserve_pool_timeout;
+}
+
+static bool pool_has_room(struct pool *p, bool *reserve)
+{
+	int size = p->policy.pool_size;
+
+	*reserve = false;
+	if (size == 0 || p->n_servers < size)
+		return true;
+	*reserve = p->policy.reserve_pool_size > 0 && p->n_servers < size + p->policy.reserve_pool_size && reserve_is_due(p);
+	return *reserve;
+}
+
+static bool logins_are_enough(const struct pool *p)
+{
+	const struct target *t = p->target;
+	const struct conf_entry *e = target_entry(t);
+	int most = t->failing_since ? 1 : LOGINS_AT_ONCE;
+
+	if (timer_is_set(&t->retry) || t->n_logins >= most || !e)
+		return true;
+	return e->cluster->max_server_login && p->lane->n_logins >= e->cluster->max_server_login;
+}
+
+/* Takes all the counts for one more server, or none and says which cap stands in the way. */
+static enum cap caps_take(struct pool *p)
+{
+	struct target *t = p->target;
+
+	if (!tally_take(&t->user->servers, p->policy.max_user_connections))
+		return CAP_USER;
+	if (!tally_take(&t->entry->servers, p->policy.max_db_connections)) {
+		tally_give(&t->user->servers);
+		return CAP_ENTRY;
+	}
+	if (!ledger_take(p->lane->cluster)) {
+		tally_give(&t->user->servers);
+		tally_give(&t->entry->servers);
+		return CAP_CLUSTER;
+	}
+	return CAP_NONE;
+}
+
+static enum cap open_one(struct pool *p)
+{
+	bool reserve;
+
+	if (pool_is_held(p) || !pool_has_room(p, &reserve))
+		return CAP_POOL;
+	if (logins_are_enough(p))
+		return CAP_LATER;
+	enum cap cap = caps_take(p);
+	if (cap != CAP_NONE)
+		return cap;
+	struct server *s = server_open(p);
+	if (reserve) {
+		struct who who;
+		char peer[ADDR_TEXT];
+		server_who(s, &who, peer);
+		log_line(LOG_LOG_, &who, "taking connection from reserve_pool");
+	}
+	return CAP_NONE;
+}
+
+static bool cap_concerns(enum cap cap, const struct pool *p, const struct server *s)
+{
+	switch (cap) {
+	case CAP_USER:
+		return s->target->user == p->target->user;
+	case CAP_ENTRY:
+		return s->target->entry == p->target->entry;
+	case CAP_CLUSTER:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The idle server that rested longest among those whose end would make room under the cap. */
+static struct server *idle_to_evict(struct pool *p, enum cap cap)
+{
+	list_each(link, &p->lane->idle) {
+		struct server *s = list_owner(link, struct server, lane_link);
+		if (s->pool != p && cap_concerns(cap, p, s))
+			return s;
+	}
+	return NULL;
+}
+
+/* An idle server of the same target, of another org: it changes hands. */
+static struct server *idle_to_take_over(struct pool *p)
+{
+	list_each_safe(link, &p->target->idle) {
+		struct server *s = list_owner(link, struct server, idle_link);
+		const char *overdue = server_overdue(s);
+		if (s->pool == p)
+			continue;
+		if (overdue)
+			server_close(s, NULL, overdue);
+		else
+			return s;
+	}
+	return NULL;
+}
+
+static void take_over(struct server *s, struct pool *p)
+{
+	server_change_pool(s, p);
+	s->dirty = true;
+	count_add(&p->counts.handovers, 1);
+}
+
+/* ---- blocked pools ---- */
+
+static atomic_int *starved_count(const struct pool *p, enum cap cap)
+{
+	if (cap == CAP_USER)
+		return &p->target->user->starved;
+	return cap == CAP_ENTRY ? &p->target->entry->starved : NULL;
+}
+
+static void unblock(struct pool *p)
+{
+	atomic_int *starved = starved_count(p, p->blocked_by);
+
+	if (!heap_has(&p->blocked))
+		return;
+	heap_take(&p->lane->blocked, &p->blocked);
+	if (starved)
+		atomic_fetch_sub(starved, 1);
+	p->blocked_by = CAP_NONE;
+}
+
+static void block(struct pool *p, enum cap cap)
+{
+	if (heap_has(&p->blocked) && p->blocked_by == cap)
+		return;
+	unblock(p);
+	p->blocked_by = cap;
+	heap_add(&p->lane->blocked, &p->blocked);
+	atomic_int *starved = starved_count(p, cap);
+	if (starved)
+		atomic_fetch_add(starved, 1);
+}
+
+/* Opens what the waiters need; true when a server was found that can be used at once instead. */
+static bool open_for_waiters(struct pool *p, struct server **found)
+{
+	*found = NULL;
+	while (p->n_state[SERVER_DIAL] + p->n_state[SERVER_LOGIN] + p->n_state[SERVER_TEST] < p->n_waiters) {
+		enum cap cap = open_one(p);
+		if (cap == CAP_NONE)
+			continue;
+		if (cap == CAP_POOL || cap == CAP_LATER) {
+			unblock(p);
+			return false;
+		}
+		*found = idle_to_take_over(p);
+		if (*found)
+			return true;
+		struct server *victim = idle_to_evict(p, cap);
+		if (victim) {
+			server_close(victim, NULL, "evicted");
+			continue;
+		}
+		block(p, cap);
+		return false;
+	}
+	unblock(p);
+	return false;
+}
+
+static void timer_for(struct pool *p);
+
+void pool_serve(struct pool *p)
+{
+	verify_here(p->lane->loop);
+	while (p->n_waiters && !pool_is_held(p)) {
+		struct server *s = own_idle(p, p->n_waiters);
+		if (!s) {
+			if (!open_for_waiters(p, &s))
+				break;
+			take_over(s, p);
+		}
+		grant_first(p, s);
+	}
+	if (!p->n_waiters)
+		unblock(p);
+	timer_for(p);
+}
+
+enum take pool_take(struct pool *p, struct waiter *w, struct server **out, struct err *err)
+{
+	verify_here(p->lane->loop);
+	w->pool = p;
+	w->since = loop_now(p->lane->loop);
+	if (!p->n_waiters && !pool_is_held(p)) {
+		struct server *s = own_idle(p, 1);
+		if (s) {
+			hand_to(s, w->user);
+			*out = s;
+			return TAKE_GRANTED;
+		}
+	}
+	if (target_refuses(p->target, w->fresh, err))
+		return TAKE_REFUSED;
+	list_push(&p->waiters, &w->link);
+	p->n_waiters++;
+	pool_serve_soon(p);
+	return TAKE_WAIT;
+}
+
+void pool_give_up(struct waiter *w)
+{
+	if (!w->pool || !list_linked(&w->link))
+		return;
+	waiter_out(w);
+	if (w->pool->n_waiters == 0)
+		unblock(w->pool);
+}
+
+/* Among the blocked pools, the one that is due before `p` and that this server can help: directly if it is of the same target, else by its end. */
+static struct pool *blocked_before(struct server *s)
+{
+	struct lane *l = s->lane;
+	struct pool *own = s->pool;
+	struct pool *best = NULL;
+
+	for (size_t i = 0; i < l->blocked.count; i++) {
+		struct pool *p = owner_of(l->blocked.nodes[i], struct pool, blocked);
+		if (p == own || !cap_concerns(p->blocked_by, p, s) || pool_is_held(p))
+			continue;
+		if (!best || p->flow->vtime < best->flow->vtime)
+			best = p;
+		if (i == 0)
+			break; /* the heap's top is the least of all */
+	}
+	if (best && own->n_waiters && own->flow->vtime <= best->flow->vtime)
+		return NULL;
+	return best;
+}
+
+void pool_give(struct server *s)
+{
+	struct pool *own = s->pool;
+	struct pool *p = s->lane->blocked.count ? blocked_before(s) : NULL;
+
+	flow_settle(s);
+	if (!p) {
+		if (own->n_waiters && !needs_check(s))
+			grant_first(own, s);
+		else if (own->n_waiters)
+			pool_serve_soon(own);
+		return;
+	}
+	if (p->target == s->target) {
+		take_over(s, p);
+		grant_first(p, s);
+		if (!p->n_waiters)
+			unblock(p);
+		return;
+	}
+	server_close(s, NULL, "evicted");
+	pool_serve_soon(p);
+}
+
+/* ---- looking again, at the end of the turn ---- */
+
+void pool_serve_soon(struct pool *p)
+{
+	if (!list_linked(&p->serve_link))
+		list_push(&p->lane->to_serve, &p->serve_link);
+	loop_later(p->lane->loop, &p->lane->serve_later);
+}
+
+void pool_server_gone(struct pool *p)
+{
+	struct lane *l = p->lane;
+	struct target *t = p->target;
+
+	if (p->n_waiters || p->policy.min_pool_size > p->n_servers)
+		pool_serve_soon(p);
+	if (l->blocked.count)
+		loop_later(l->loop, &l->serve_later);
+	if (l->calls->cap_room && (atomic_load(&t->user->starved) || atomic_load(&t->entry->starved)))
+		l->calls->cap_room(l);
+	if (!list_empty(&l->orders))
+		order_check(l);
+	timer_for(p);
+}
+
+void lane_serve_blocked(struct lane *l)
+{
+	/* Each round helps the first of the heap or ends. */
+	for (;;) {
+		struct heap_node *top = heap_top(&l->blocked);
+		if (!top)
+			return;
+		struct pool *p = owner_of(top, struct pool, blocked);
+		int waiters = p->n_waiters, servers = p->n_servers;
+		pool_serve(p);
+		if (p->n_waiters == waiters && p->n_servers == servers)
+			break;
+	}
+	/* The first is held back by a cap of its own (user, entry): the others may not be. */
+	for (size_t i = 0; i < l->blocked.count; i++) {
+		struct pool *p = owner_of(l->blocked.nodes[i], struct pool, blocked);
+		if (p->blocked_by != CAP_CLUSTER)
+			pool_serve_soon(p);
+	}
+}
+
+/* ---- the pool's timer: reserve, minimum, end ---- */
+
+#define MINIMUM_EVERY (USEC_PER_SEC / 3)
+#define EMPTY_POOL_STAYS (60 * USEC_PER_SEC)
+
+static bool keeps_minimum(const struct pool *p)
+{
+	const struct conf_entry *e = target_entry(p->target);
+	return p->n_servers < p->policy.min_pool_size && e && (p->n_clients > 0 || e->user) && !pool_is_held(p);
+}
+
+/* Pools of orgs come and go; others stay unless pool_idle_timeout says when they end. */
+static usec_t empty_pool_stays(const struct pool *p)
+{
+	usec_t idle = settings_of(p)->pool_idle_timeout;
+	if (p->policy.min_pool_size > 0)
+		return 0;
+	if (idle)
+		return idle;
+	return strcmp(p->flow->key, "default") == 0 ? 0 : EMPTY_POOL_STAYS;
+}
+
+static void timer_for(struct pool *p)
+{
+	usec_t now = loop_now(p->lane->loop);
+	usec_t at = 0;
+	usec_t reserve_after = settings_of(p)->reserve_pool_timeout;
+	struct list *first = list_first(&p->waiters);
+
+	if (first && p->policy.reserve_pool_size && reserve_after) {
+		usec_t due = list_owner(first, struct waiter, link)->since + reserve_after;
+		at = due > now ? due : now + MINIMUM_EVERY;
+	}
+	if (keeps_minimum(p))
+		at = now + MINIMUM_EVERY;
+	bool empty = p->n_clients == 0 && p->n_servers == 0 && p->n_waiters == 0;
+	if (!empty)
+		p->empty_since = 0;
+	else if (!p->empty_since)
+		p->empty_since = now;
+	if (empty && !at && empty_pool_stays(p))
+		at = p->empty_since + empty_pool_stays(p);
+	if (at && (!timer_is_set(&p->timer) || p->timer.at > at))
+		timer_set(&p->timer, at);
+}
+
+static void log_cleanup(const struct pool *p)
+{
+	struct who who = {.kind = 'P', .entry = p->target->entry->name, .user = p->target->user->name, .peer = "pool", .org = p->flow->key};
+	log_line(LOG_LOG_, &who, "cleaning up idle pool");
+}
+
+void pool_timer(struct timer *t)
+{
+	struct pool *p = owner_of(t, struct pool, timer);
+	usec_t stays = empty_pool_stays(p);
+
+	if (p->empty_since && stays && p->n_clients == 0 && p->n_servers == 0 && !p->n_waiters && loop_now(p->lane->loop) - p->empty_since >= stays) {
+		log_cleanup(p);
+		lane_pool_free(p);
+		return;
+	}
+	if (keeps_minimum(p))
+		open_one(p);
+	pool_serve(p);
+}
+
+void pool_client_add(struct pool *p)
+{
+	p->n_clients++;
+	if (keeps_minimum(p))
+		timer_for(p);
+}
+
+void pool_client_drop(struct pool *p)
+{
+	verify(p->n_clients > 0);
+	p->n_clients--;
+	if (p->n_clients == 0 && p->n_servers == 0)
+		timer_for(p);
+}
+
+/* ---- logins that fail ---- */
+
+#define RETRY_FIRST (100 * USEC_PER_MSEC)
+
+static bool is_temporary(const struct err *err)
+{
+	return strcmp(err->sqlstate, SQLSTATE_NOT_NOW) == 0; /* the database system is starting up */
+}
+
+bool target_refuses(const struct target *t, bool fresh, struct err *err)
+{
+	const struct settings *set = &t->lane->setup->conf->set;
+
+	if (!t->failing_since || t->n_servers > t->n_logins || is_temporary(&t->last_err))
+		return false;
+	if (!fresh && !t->failed_by_server && loop_now(t->lane->loop) - t->failing_since < set->server_login_retry)
+		return false; /* a restart: those who were served before queue through it */
+	if (t->failed_by_server)
+		*err = t->last_err;
+	else
+		err_set(err, t->last_err.sqlstate, "server login has been failing, cached error: %s (server_login_retry)", t->last_err.text);
+	return true;
+}
+
+static void refuse_waiters(struct pool *p, const struct err *err, bool all)
+{
+	list_each_safe(link, &p->waiters) {
+		struct waiter *w = list_owner(link, struct waiter, link);
+		if (!all && !w->fresh)
+			continue;
+		waiter_out(w);
+		w->refused(w, err);
+	}
+	if (!p->n_waiters)
+		unblock(p);
+}
+
+void target_login_failed(struct target *t, const struct err *err, bool server_said)
+{
+	struct lane *l = t->lane;
+	const struct settings *set = &l->setup->conf->set;
+	usec_t now = loop_now(l->loop);
+	usec_t most = set->server_login_retry ? set->server_login_retry : USEC_PER_SEC;
+
+	if (!t->failing_since) {
+		t->failing_since = now;
+		t->retry_wait = RETRY_FIRST;
+	} else {
+		t->retry_wait = t->retry_wait * 2;
+	}
+	if (t->retry_wait > most)
+		t->retry_wait = most;
+	t->last_err = *err;
+	t->failed_by_server = server_said;
+	timer_in(&t->retry, t->retry_wait / 2 + (usec_t)random_below((uint32_t)(t->retry_wait / 2) + 1));
+	if (is_temporary(err) || t->n_servers > t->n_logins)
+		return;
+	bool all = server_said || now - t->failing_since >= set->server_login_retry;
+	hash_each(link, &l->pools) {
+		struct pool *p = owner_of(link, struct pool, link);
+		if (p->target == t && p->n_waiters)
+			refuse_waiters(p, err, all);
+	}
+}
+
+void target_login_worked(struct target *t)
+{
+	bool failed = t->failing_since != 0;
+
+	t->failing_since = 0;
+	t->retry_wait = 0;
+	timer_stop(&t->retry);
+	if (failed)
+		target_retry(&t->retry);
+}
+
+void target_retry(struct timer *timer)
+{
+	struct target *t = owner_of(timer, struct target, retry);
+
+	hash_each(link, &t->lane->pools) {
+		struct pool *p = owner_of(link, struct pool, link);
+		if (p->target == t && (p->n_waiters || keeps_minimum(p)))
+			pool_serve_soon(p);
+	}
+}
+
+void pool_counts_sum(struct pool_counts *to, const struct pool_counts *from)
+{
+#define X(name) count_add(&to->name, count_read(&from->name));
+	POOL_COUNTERS(X)
+#undef X
+}

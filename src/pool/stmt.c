@@ -1,0 +1,221 @@
+/* Prepared statements: texts found by content, sets of copies on servers, names of clients.
+ *
+ *   client's name --> stmt_name --\
+ *   client's name --> stmt_name ---> stmt (one per text and worker) <--- stmt_copy <-- stmt_set of a server
+ *
+ * All arrows to a stmt are references; with the last one it is gone. A retired stmt has left the hash, so nobody finds it
+ * any more, but whoever holds it keeps it. */
+#include "pool/stmt.h"
+
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "base/verify.h"
+
+/* ---- statements ---- */
+
+static bool stmt_is(const struct hash_link *link, const void *key)
+{
+	const struct stmt *s = owner_of(link, struct stmt, link);
+	const struct span *body = key;
+
+	return s->len == body->len && memcmp(s->body, body->p, body->len) == 0;
+}
+
+static struct stmt *stmt_new(struct stmt_book *b, struct span body)
+{
+	struct stmt *s = mem_new(sizeof(*s) + body.len);
+
+	s->book = b;
+	s->refs = 1;
+	s->serial = ++b->last_serial;
+	snprintf(s->name, sizeof(s->name), "PGWEIR_%llu", (unsigned long long)s->serial);
+	s->len = body.len;
+	memcpy(s->body, body.p, body.len);
+	b->bytes += sizeof(*s) + body.len;
+	return s;
+}
+
+struct stmt *stmt_of(struct stmt_book *b, const uint8_t *body, size_t len)
+{
+	struct span key = {body, len};
+	uint64_t hash = hash_bytes(body, len);
+	struct hash_link *link;
+	struct stmt *s;
+
+	verify(len > 0); /* a query's NUL at least */
+	link = hash_find(&b->by_content, hash, stmt_is, &key);
+	if (link)
+		return stmt_ref(owner_of(link, struct stmt, link));
+	s = stmt_new(b, key);
+	hash_add(&b->by_content, &s->link, hash);
+	return s;
+}
+
+struct stmt *stmt_ref(struct stmt *s)
+{
+	verify(s->refs > 0);
+	s->refs++;
+	return s;
+}
+
+void stmt_retire(struct stmt *s)
+{
+	if (s->retired)
+		return;
+	s->retired = true;
+	hash_take(&s->book->by_content, &s->link);
+}
+
+void stmt_drop(struct stmt **at)
+{
+	struct stmt *s = *at;
+
+	*at = NULL;
+	if (!s)
+		return;
+	verify(s->refs > 0);
+	if (--s->refs)
+		return;
+	stmt_retire(s);
+	s->book->bytes -= sizeof(*s) + s->len;
+	mem_free(s);
+}
+
+void stmt_book_free(struct stmt_book *b)
+{
+	verify(b->bytes == 0);
+	hash_free(&b->by_content);
+}
+
+/* ---- copies on a server ---- */
+
+static uint64_t serial_hash(const struct stmt *st)
+{
+	return hash_join(0, st->serial);
+}
+
+static bool copy_is_of(const struct hash_link *link, const void *st)
+{
+	return owner_of(link, struct stmt_copy, link)->stmt == st;
+}
+
+static struct stmt_copy *copy_find(const struct stmt_set *s, const struct stmt *st)
+{
+	struct hash_link *link = hash_find(&s->by_serial, serial_hash(st), copy_is_of, st);
+
+	return link ? owner_of(link, struct stmt_copy, link) : NULL;
+}
+
+static void copy_free(struct stmt_set *s, struct stmt_copy *copy)
+{
+	hash_take(&s->by_serial, &copy->link);
+	list_take(&copy->lru);
+	stmt_drop(&copy->stmt);
+	mem_free(copy);
+}
+
+void stmt_set_init(struct stmt_set *s)
+{
+	*s = (struct stmt_set){0};
+	list_init(&s->lru);
+}
+
+bool stmt_set_use(struct stmt_set *s, const struct stmt *st)
+{
+	struct stmt_copy *copy = copy_find(s, st);
+
+	if (!copy)
+		return false;
+	list_take(&copy->lru);
+	list_push(&s->lru, &copy->lru);
+	return true;
+}
+
+void stmt_set_add(struct stmt_set *s, struct stmt *st)
+{
+	struct stmt_copy *copy;
+
+	if (stmt_set_use(s, st))
+		return;
+	copy = mem_make(struct stmt_copy);
+	copy->stmt = stmt_ref(st);
+	list_push(&s->lru, &copy->lru);
+	hash_add(&s->by_serial, &copy->link, serial_hash(st));
+}
+
+void stmt_set_take(struct stmt_set *s, const struct stmt *st)
+{
+	struct stmt_copy *copy = copy_find(s, st);
+
+	if (copy)
+		copy_free(s, copy);
+}
+
+struct stmt *stmt_set_oldest(const struct stmt_set *s)
+{
+	if (list_empty(&s->lru))
+		return NULL;
+	return list_owner(s->lru.next, struct stmt_copy, lru)->stmt;
+}
+
+void stmt_set_clear(struct stmt_set *s)
+{
+	hash_each(link, &s->by_serial)
+		copy_free(s, owner_of(link, struct stmt_copy, link));
+	hash_free(&s->by_serial);
+}
+
+/* ---- names ---- */
+
+static bool name_is(const struct hash_link *link, const void *name)
+{
+	return strcmp(owner_of(link, struct stmt_name, link)->name, name) == 0;
+}
+
+struct stmt_name *stmt_name_find(const struct hash *names, const char *name)
+{
+	struct hash_link *link;
+
+	if (!names->count)
+		return NULL; /* most clients name nothing: spare them the hash */
+	link = hash_find(names, hash_bytes(name, strlen(name)), name_is, name);
+	return link ? owner_of(link, struct stmt_name, link) : NULL;
+}
+
+struct stmt_name *stmt_name_new(const char *name, struct stmt *s)
+{
+	size_t len = strlen(name);
+	struct stmt_name *n = mem_new(sizeof(*n) + len + 1);
+
+	memcpy(n->name, name, len + 1);
+	n->stmt = stmt_ref(s);
+	return n;
+}
+
+void stmt_name_put(struct hash *names, struct stmt_name *n)
+{
+	hash_add(names, &n->link, hash_bytes(n->name, strlen(n->name)));
+}
+
+void stmt_name_free(struct stmt_name **at)
+{
+	struct stmt_name *n = *at;
+
+	*at = NULL;
+	if (!n)
+		return;
+	stmt_drop(&n->stmt);
+	mem_free(n);
+}
+
+void stmt_names_clear(struct hash *names)
+{
+	hash_each(link, names) {
+		struct stmt_name *n = owner_of(link, struct stmt_name, link);
+
+		hash_take(names, link);
+		stmt_name_free(&n);
+	}
+	hash_free(names);
+}

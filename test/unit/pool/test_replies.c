@@ -1,0 +1,284 @@
+/* The order of replies: every letter below is what PostgreSQL 15 answers to the sequence (chapter 55.2), and what the client must be given. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "pool/replies.h"
+
+struct log {
+	struct replies replies;
+	char settled[64]; /* marks, in order */
+	char undone[64];
+};
+
+static void add(char *to, const struct reply *r)
+{
+	size_t n = strlen(to);
+	to[n] = (char)r->mark;
+	to[n + 1] = 0;
+}
+
+static void settled(void *owner, struct reply *r)
+{
+	add(((struct log *)owner)->settled, r);
+}
+
+static void undone(void *owner, struct reply *r)
+{
+	add(((struct log *)owner)->undone, r);
+}
+
+static int setup(void **state)
+{
+	struct log *l = mem_make(struct log);
+	replies_init(&l->replies, l, settled, undone);
+	*state = l;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct log *l = *state;
+	replies_free(&l->replies);
+	mem_free(l);
+	return 0;
+}
+
+static enum reply_verdict take(struct log *l, char type)
+{
+	enum reply_verdict v = replies_take(&l->replies, (uint8_t)type, NULL);
+	replies_make_up(&l->replies);
+	return v;
+}
+
+static void takes_all(struct log *l, const char *types)
+{
+	for (; *types; types++)
+		assert_int_equal(take(l, *types), VERDICT_FORWARD);
+}
+
+static void push(struct log *l, enum reply_kind kind, enum reply_act act, char mark)
+{
+	replies_push(&l->replies, kind, act, (uint16_t)mark, NULL);
+}
+
+#define F REPLY_FORWARD
+
+static void an_extended_batch_is_answered_letter_by_letter(void **state)
+{
+	struct log *l = *state;
+	push(l, REPLY_PARSE, F, 'p');
+	push(l, REPLY_BIND, F, 'b');
+	push(l, REPLY_DESCRIBE, F, 'd');
+	push(l, REPLY_EXECUTE, F, 'e');
+	push(l, REPLY_SYNC, F, 's');
+	takes_all(l, "12TDDC");
+	assert_false(replies_empty(&l->replies));
+	takes_all(l, "Z");
+	assert_true(replies_empty(&l->replies));
+	assert_string_equal(l->settled, "pbdes");
+}
+
+static void a_describe_of_a_statement_takes_two_messages(void **state)
+{
+	struct log *l = *state;
+	push(l, REPLY_DESCRIBE, F, 'd');
+	takes_all(l, "t");
+	assert_string_equal(l->settled, "");
+	takes_all(l, "n");
+	assert_string_equal(l->settled, "d");
+}
+
+static void a_query_ends_with_ready_and_not_with_its_tag(void **state)
+{
+	struct log *l = *state;
+	push(l, REPLY_QUERY, F, 'q');
+	takes_all(l, "TDCTDCEZ");
+	assert_string_equal(l->settled, "q");
+}
+
+static void what_is_made_up_waits_for_its_turn(void **state)
+{
+	struct log *l = *state;
+	push(l, REPLY_PARSE, F, 'a');
+	push(l, REPLY_CLOSE, REPLY_MAKE_UP, 'b');
+	push(l, REPLY_PARSE, F, 'c');
+	push(l, REPLY_PARSE, REPLY_MAKE_UP, 'd');
+	push(l, REPLY_SYNC, F, 's');
+	assert_string_equal(l->settled, "");
+	assert_int_equal(replies_take(&l->replies, '1', NULL), VERDICT_FORWARD);
+	assert_string_equal(l->settled, "a"); /* the caller passes the message on first */
+	replies_make_up(&l->replies);
+	assert_string_equal(l->settled, "ab");
+	takes_all(l, "1");
+	assert_string_equal(l->settled, "abcd");
+}
+
+static void what_is_made_up_with_nothing_owed_is_settled_at_once(void **state)
+{
+	struct log *l = *state;
+	push(l, REPLY_PARSE, REPLY_MAKE_UP, 'p');
+	assert_string_equal(l->settled, "p");
+	assert_true(replies_empty(&l->replies));
+}
+
+static void our_own_messages_are_skipped(void **state)
+{
+	struct log *l = *state;
+	push(l, REPLY_QUERY, REPLY_SKIP, 'o');
+	push(l, REPLY_QUERY, F, 'q');
+	assert_int_equal(take(l, 'C'), VERDICT_SKIP);
+	assert_int_equal(take(l, 'Z'), VERDICT_SKIP);
+	takes_all(l, "CZ");
+}
+
+static void an_error_undoes_the_rest_of_the_batch_last_first(void **state)
+{
+	struct log *l = *state;
+	push(l, REPLY_PARSE, F, 'a');
+	push(l, REPLY_BIND, F, 'b');
+	push(l, REPLY_PARSE, REPLY_MAKE_UP, 'c');
+	push(l, REPLY_EXECUTE, F, 'd');
+	push(l, REPLY_SYNC, F, 's');
+	push(l, REPLY_QUERY, F, 'q');
+	takes_all(l, "1E");
+	assert_string_equal(l->settled, "a");
+	assert_string_equal(l->undone, "dcb");
+	takes_all(l, "ZCZ");
+	assert_string_equal(l->settled, "asq");
+}
+
+static void after_an_error_without_sync_what_follows_is_undone_until_sync(void **state)
+{
+	struct log *l = *state;
+	push(l, REPLY_PARSE, F, 'a');
+	takes_all(l, "E");
+	assert_true(l->replies.skipping);
+	push(l, REPLY_BIND, F, 'b');
+	assert_string_equal(l->undone, "ab");
+	push(l, REPLY_SYNC, F, 's');
+	assert_false(l->replies.skipping);
+	push(l, REPLY_PARSE, F, 'c');
+	takes_all(l, "Z1");
+	assert_string_equal(l->settled, "sc");
+}
+
+static void an_error_of_our_own_parse_is_the_clients(void **state)
+{
+	struct log *l = *state;
+	push(l, REPLY_PARSE, REPLY_SKIP, 'o');
+	push(l, REPLY_BIND, F, 'b');
+	push(l, REPLY_SYNC, F, 's');
+	takes_all(l, "EZ");
+	assert_string_equal(l->undone, "bo");
+}
+
+static void an_error_at_sync_is_followed_by_ready(void **state)
+{
+	struct log *l = *state;
+	push(l, REPLY_EXECUTE, F, 'e');
+	push(l, REPLY_SYNC, F, 's'); /* a deferred constraint fails at the implicit commit */
+	takes_all(l, "CEZ");
+	assert_true(replies_empty(&l->replies));
+}
+
+static void a_sync_before_copy_data_is_never_answered(void **state)
+{
+	struct log *l = *state;
+	push(l, REPLY_PARSE, F, 'p');
+	push(l, REPLY_BIND, F, 'b');
+	push(l, REPLY_EXECUTE, F, 'e');
+	push(l, REPLY_SYNC, F, 's');
+	takes_all(l, "12G");
+	assert_string_equal(l->undone, "s");
+	push(l, REPLY_SYNC, F, 't'); /* another one before the data */
+	assert_string_equal(l->undone, "st");
+	push(l, REPLY_COPY_END, F, 'c');
+	push(l, REPLY_SYNC, F, 'u');
+	takes_all(l, "CZ");
+	assert_true(replies_empty(&l->replies));
+	assert_string_equal(l->settled, "pbecu");
+}
+
+static void a_whole_copy_in_one_write_keeps_the_sync_behind_the_data(void **state)
+{
+	struct log *l = *state;
+	push(l, REPLY_EXECUTE, F, 'e');
+	push(l, REPLY_COPY_END, F, 'c');
+	push(l, REPLY_SYNC, F, 's');
+	takes_all(l, "GCZ");
+	assert_string_equal(l->undone, "");
+	assert_true(replies_empty(&l->replies));
+}
+
+static void stray_copy_messages_are_not_answered(void **state)
+{
+	struct log *l = *state;
+	push(l, REPLY_QUERY, F, 'q'); /* copy of a table that is not there */
+	push(l, REPLY_COPY_END, F, 'c');
+	push(l, REPLY_QUERY, F, 'r');
+	takes_all(l, "EZTDCZ");
+	assert_string_equal(l->settled, "qcr");
+}
+
+static void a_portal_may_be_suspended_and_go_on(void **state)
+{
+	struct log *l = *state;
+	push(l, REPLY_EXECUTE, F, 'a');
+	takes_all(l, "DDs");
+	push(l, REPLY_EXECUTE, F, 'b');
+	push(l, REPLY_SYNC, F, 's');
+	takes_all(l, "DCZ");
+	assert_string_equal(l->settled, "abs");
+}
+
+static void an_answer_that_nobody_asked_for_is_bad(void **state)
+{
+	struct log *l = *state;
+	for (const char *t = "123TDCIsGHdcVZtn"; *t; t++)
+		assert_int_equal(replies_take(&l->replies, (uint8_t)*t, NULL), VERDICT_BAD);
+	push(l, REPLY_BIND, F, 'b');
+	assert_int_equal(replies_take(&l->replies, '1', NULL), VERDICT_BAD);
+	assert_int_equal(replies_take(&l->replies, 'Z', NULL), VERDICT_BAD);
+}
+
+static void a_thousand_pipelined_messages_keep_their_order(void **state)
+{
+	struct log *l = *state;
+	for (int i = 0; i < 1000; i++)
+		push(l, i % 2 ? REPLY_SYNC : REPLY_BIND, F, 0);
+	for (int i = 0; i < 1000; i++) {
+		assert_int_equal(take(l, i % 2 ? '2' : 'Z'), VERDICT_BAD);
+		assert_int_equal(take(l, i % 2 ? 'Z' : '2'), VERDICT_FORWARD);
+	}
+	assert_true(replies_empty(&l->replies));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(an_extended_batch_is_answered_letter_by_letter),
+		TEST(a_describe_of_a_statement_takes_two_messages),
+		TEST(a_query_ends_with_ready_and_not_with_its_tag),
+		TEST(what_is_made_up_waits_for_its_turn),
+		TEST(what_is_made_up_with_nothing_owed_is_settled_at_once),
+		TEST(our_own_messages_are_skipped),
+		TEST(an_error_undoes_the_rest_of_the_batch_last_first),
+		TEST(after_an_error_without_sync_what_follows_is_undone_until_sync),
+		TEST(an_error_of_our_own_parse_is_the_clients),
+		TEST(an_error_at_sync_is_followed_by_ready),
+		TEST(a_sync_before_copy_data_is_never_answered),
+		TEST(a_whole_copy_in_one_write_keeps_the_sync_behind_the_data),
+		TEST(stray_copy_messages_are_not_answered),
+		TEST(a_portal_may_be_suspended_and_go_on),
+		TEST(an_answer_that_nobody_asked_for_is_bad),
+		TEST(a_thousand_pipelined_messages_keep_their_order),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
