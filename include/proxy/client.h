@@ -1,0 +1,90 @@
+/* A connection from an application, or to the console. One state, one mover.
+ *
+ *   GREET -> IDLE <-> WAIT -> ACTIVE -> IDLE         any -> CLOSING
+ *
+ * Until its startup packet is read it lives on the worker that accepted it; then it is handed over once, to the worker that is
+ * home of its entry's cluster (proxy/home), or to control's loop for the console. */
+#pragma once
+
+#include "loop/loop.h"
+#include "net/stream.h"
+#include "pool/pool.h"
+#include "tenant/limits.h"
+#include "tenant/org.h"
+
+struct worker;
+struct greet;
+struct console;
+struct lookup;
+
+enum client_state { CLIENT_GREET, CLIENT_IDLE, CLIENT_WAIT, CLIENT_ACTIVE, CLIENT_CLOSING, CLIENT_STATES };
+
+struct client {
+	uint64_t id;
+	struct worker *worker;     /* borrows */
+	enum client_state state;
+	struct list link;          /* in worker->clients[state] */
+	struct grave grave;
+	struct stream stream;
+	struct timer timer;        /* login timeout, then whichever time limit comes first (proxy/sweep) */
+	usec_t deadline_query, deadline_xact, deadline_idle, deadline_wait, deadline_notice; /* 0: none */
+
+	/* who it is */
+	char *user;                /* owns; NULL before the startup packet */
+	char *database;            /* owns; as asked for */
+	char *application_name;    /* owns; as asked for, may be NULL */
+	struct org *org;           /* ref; NULL before it is resolved, and on the console */
+	struct addr addr;
+	bool tls;
+	bool logged_in;
+	bool admin;                /* may give console commands */
+	bool stats;                /* may SHOW */
+	struct seats seats;
+	struct greet *greet;       /* owns; NULL after login (proxy/greet) */
+	struct console *console;   /* owns; console clients only (admin) */
+
+	/* its pooling */
+	struct pool *pool;         /* borrows, counted by pool_client_add; NULL on the console */
+	struct waiter waiter;
+	struct server *server;     /* borrows, while ACTIVE */
+	enum pool_mode mode;
+	struct gucs gucs;          /* what it asked for */
+	struct hash stmts;         /* stmt_name by name */
+	struct buf unnamed;        /* owns: the last unnamed Parse (query, types), for replay; see proxy/inspect */
+	bool unnamed_known;
+	size_t stmt_bytes;
+	bool served;               /* has had a server at least once */
+
+	/* the message at hand */
+	uint32_t pass_left;        /* bytes still to be handed through */
+	bool pass_drop;            /* ... or dropped */
+	bool in_query;             /* something was sent that is not answered */
+	bool link_due;             /* a server was granted: settings go ahead of the first message */
+	bool welcome_due;          /* waits for a server only to learn the welcome */
+	bool unnamed_deallocates;  /* its unnamed statement is DEALLOCATE of a name that only we know */
+	bool portal_deallocates;   /* ... and so does its unnamed portal */
+
+	uint32_t slot;             /* in worker->slots, for cancel keys; 0: none */
+	uint32_t cancel_secret;
+	bool refusing;             /* skips to Sync after an error of ours */
+
+	usec_t connected_at;
+	usec_t request_at;         /* the query at hand began; or the wait for a server */
+	usec_t xact_at;            /* the transaction at hand began; 0: none */
+	usec_t query_at;
+};
+
+struct client *client_new(struct worker *w, int fd, const struct addr *peer); /* state GREET */
+void client_move(struct client *c, enum client_state to);
+/* Ends it. What the client is told (why->sqlstate set: FATAL; NULL: nothing) and what the log says. Its server is released or abandoned. */
+void client_close(struct client *c, const struct err *why, const char *reason);
+/* An orderly goodbye: X or EOF. */
+void client_leave(struct client *c, const char *reason);
+/* Sends ready-made messages. */
+void client_send(struct client *c, const struct buf *messages);
+void client_error(struct client *c, const char *severity, const struct err *err); /* ErrorResponse only */
+void client_who(const struct client *c, struct who *out, char peer[ADDR_TEXT]);
+const char *client_state_name(const struct client *c); /* as SHOW CLIENTS: active, waiting, idle, ... */
+
+/* Logged in: gets pool, slot and cancel key; sends the welcome when it is known, waiting for a server if need be. Called by proxy/greet in the client's home loop. */
+void client_welcome(struct client *c);

@@ -1,0 +1,11 @@
+/* Messages that have to be understood before they are passed on: prepared statements and their names. Each puts what goes to the server into
+ * the worker's to_server parcel and notes in the server's replies what will come back. The client is joined to a server. */
+#pragma once
+
+#include "proxy/client.h"
+#include "wire/frame.h"
+
+enum inspected { INSPECT_DONE, INSPECT_MORE, INSPECT_BAD };
+
+/* p: the message, f->have bytes of it. DONE: *used bytes of it were dealt with; what is left of it is plain and passes. MORE: *want bytes are needed. */
+enum inspected inspect_message(struct client *c, const uint8_t *p, const struct frame *f, uint32_t *used, uint32_t *want);

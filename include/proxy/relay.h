@@ -1,0 +1,12 @@
+/* Bytes from clients to servers and back. The hot path: see DESIGN 5 in docs/design.md. */
+#pragma once
+
+#include "proxy/client.h"
+
+extern const struct server_user_calls relay_server_calls;
+size_t relay_client_bytes(struct client *c, const uint8_t *p, size_t len); /* logged in, not the console */
+void relay_client_drained(struct client *c);
+/* The client is thrown out or left: parts it from its server. */
+void relay_part(struct client *c);
+/* A cancel for a client that waits: its batch is refused with 57014. */
+void relay_cancel_waiting(struct client *c);

@@ -1,0 +1,31 @@
+/* An org, process-wide: its id, what is counted of it, how many refer to it. Registry under a lock of its own; counts are atomics. */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/count.h"
+#include "base/hash.h"
+#include "base/list.h"
+#include "conf/conf.h"
+
+struct org {
+	struct hash_link link;
+	char id[ORG_ID_MOST + 1];
+	atomic_int refs;      /* clients and whoever else holds it; at 0 the org is idle and may be forgotten if it has no line */
+	atomic_int clients;   /* logged in or about to */
+	atomic_ulong throttled, refused; /* refused: logins by max_client_conn and the like */
+	atomic_bool listed;   /* has a line in [orgs], as of the last login: kept when it is idle */
+	atomic_bool paused, frozen;      /* later issues */
+	usec_t idle_since;    /* registry's lock */
+	struct list idle_link;
+};
+
+/* A reference to the org of that id, which is made if it is new; NULL when max_orgs (0: no limit) are known and none of them
+ * can be forgotten. id: 1 to ORG_ID_MOST characters. Any thread. */
+struct org *org_of(const char *id, int max_orgs);
+struct org *org_ref(struct org *o);
+void org_drop(struct org **o);
+int org_count(void);
+/* Calls row for each org under the registry's lock: quick. */
+void org_each(void (*row)(void *arg, struct org *o), void *arg);

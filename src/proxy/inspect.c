@@ -1,0 +1,407 @@
+/* See proxy/inspect.h.
+ *
+ * Names are the client's; on servers a statement is PGWEIR_<serial>, found by its text. A name the client never prepared is passed as it
+ * is, so that PostgreSQL itself says that it does not exist; it cannot hit a statement of ours, see foreign_name. */
+#include "proxy/inspect.h"
+
+#include <stdio.h>
+
+#include "proxy/link.h"
+#include "proxy/parcel.h"
+#include "proxy/worker.h"
+#include "sql/statement.h"
+#include "wire/sqlstate.h"
+#include "wire/writer.h"
+
+#define OUR_NAMES "PGWEIR_"
+
+static struct buf *to_server(struct client *c)
+{
+	return parcel_made(c->worker->to_server);
+}
+
+static int statements_most(const struct client *c)
+{
+	return c->worker->setup->conf->set.max_prepared_statements;
+}
+
+/* ---- statements on the server ---- */
+
+static void close_ahead(struct client *c, struct stmt *st)
+{
+	struct buf *out = to_server(c);
+	size_t begun = msg_begin(out, 'C');
+
+	msg_u8(out, 'S');
+	msg_str(out, st->name);
+	msg_end(out, begun);
+	replies_push(&c->server->replies, REPLY_CLOSE, REPLY_SKIP, MARK_EVICT, stmt_ref(st));
+}
+
+static void make_room(struct client *c)
+{
+	struct server *s = c->server;
+
+	while (stmt_set_count(&s->stmts) && (int)stmt_set_count(&s->stmts) >= statements_most(c)) {
+		struct stmt *oldest = stmt_ref(stmt_set_oldest(&s->stmts));
+		stmt_set_take(&s->stmts, oldest);
+		close_ahead(c, oldest);
+		stmt_drop(&oldest);
+	}
+}
+
+static void write_parse(struct buf *out, const char *name, const uint8_t *body, size_t len)
+{
+	size_t begun = msg_begin(out, 'P');
+
+	msg_str(out, name);
+	msg_bytes(out, body, len);
+	msg_end(out, begun);
+}
+
+/* Whatever names a statement makes it exist on this server first. */
+static void ensure(struct client *c, struct stmt *st)
+{
+	struct server *s = c->server;
+
+	if (s->replies.skipping || stmt_set_use(&s->stmts, st))
+		return;
+	make_room(c);
+	write_parse(to_server(c), st->name, st->body, st->len);
+	count_add(&c->pool->counts.server_parses, 1);
+	stmt_set_add(&s->stmts, st);
+	replies_push(&s->replies, REPLY_PARSE, REPLY_SKIP, MARK_AHEAD, stmt_ref(st));
+}
+
+/* The unnamed statement is the client's own. If the server's is somebody else's it is replaced by this client's last, or closed if
+ * the client has none, so that PostgreSQL says so. */
+static void ensure_unnamed(struct client *c)
+{
+	struct server *s = c->server;
+
+	if (s->unnamed_of == c->id || s->replies.skipping)
+		return;
+	if (c->unnamed_known) {
+		write_parse(to_server(c), "", c->unnamed.p, c->unnamed.len);
+		replies_push(&s->replies, REPLY_PARSE, REPLY_SKIP, MARK_UNNAMED, NULL);
+		s->unnamed_of = c->id;
+	} else if (s->unnamed_of) {
+		struct buf *out = to_server(c);
+		size_t begun = msg_begin(out, 'C');
+		msg_u8(out, 'S');
+		msg_str(out, "");
+		msg_end(out, begun);
+		replies_push(&s->replies, REPLY_CLOSE, REPLY_SKIP, MARK_NONE, NULL);
+		s->unnamed_of = 0;
+	}
+}
+
+/* ---- DEALLOCATE of a name that only we know ---- */
+
+static bool may_deallocate(const uint8_t *sql, size_t len)
+{
+	while (len && (*sql == ' ' || *sql == '\t' || *sql == '\n' || *sql == '\r')) {
+		sql++;
+		len--;
+	}
+	return len > 10 && (*sql == 'd' || *sql == 'D' || *sql == '/' || *sql == '-');
+}
+
+/* The one statement is DEALLOCATE of a name of this client: forgets the name. */
+static bool deallocates(struct client *c, const uint8_t *sql, size_t len)
+{
+	struct scan scan = scan_of(sql, len);
+	struct statement st, next;
+
+	if (!may_deallocate(sql, len) || !statement_next(&scan, &st) || st.kind != STATEMENT_DEALLOCATE || statement_next(&scan, &next))
+		return false;
+	struct stmt_name *n = stmt_name_find(&c->stmts, st.name);
+	if (!n)
+		return false;
+	hash_take(&c->stmts, &n->link);
+	stmt_name_free(&n);
+	return true;
+}
+
+/* ---- Parse ---- */
+
+static void parse_unnamed(struct client *c, const uint8_t *body, size_t len)
+{
+	struct server *s = c->server;
+	size_t sql_len = strnlen((const char *)body, len);
+
+	c->unnamed.len = 0;
+	c->unnamed_deallocates = deallocates(c, body, sql_len);
+	if (c->unnamed_deallocates)
+		buf_add(&c->unnamed, "\0\0\0", 3); /* the empty query, no types */
+	else
+		buf_add(&c->unnamed, body, len);
+	c->unnamed_known = true;
+	write_parse(to_server(c), "", c->unnamed.p, c->unnamed.len);
+	if (!s->replies.skipping)
+		s->unnamed_of = c->id;
+	replies_push(&s->replies, REPLY_PARSE, REPLY_FORWARD, MARK_UNNAMED, NULL);
+}
+
+/* PostgreSQL's own error, at its place in the batch, with the transaction failing as it must: the server is made to refuse the same. */
+static void parse_duplicate(struct client *c, struct stmt_name *have, const uint8_t *body, size_t len)
+{
+	ensure(c, have->stmt);
+	write_parse(to_server(c), have->stmt->name, body, len);
+	replies_push(&c->server->replies, REPLY_PARSE, REPLY_FORWARD, MARK_DUPLICATE, mem_str(have->name));
+}
+
+static void parse_named(struct client *c, const char *name, const uint8_t *body, size_t len)
+{
+	struct server *s = c->server;
+	struct stmt_name *have = stmt_name_find(&c->stmts, name);
+
+	if (have) {
+		parse_duplicate(c, have, body, len);
+		return;
+	}
+	struct stmt *st = stmt_of(&c->worker->stmt_book, body, len);
+	struct stmt_name *n = stmt_name_new(name, st);
+	stmt_name_put(&c->stmts, n);
+	if (stmt_set_use(&s->stmts, st)) {
+		replies_push(&s->replies, REPLY_PARSE, REPLY_MAKE_UP, MARK_NAMED, n);
+	} else {
+		make_room(c);
+		write_parse(to_server(c), st->name, body, len);
+		count_add(&c->pool->counts.server_parses, 1);
+		stmt_set_add(&s->stmts, st);
+		replies_push(&s->replies, REPLY_PARSE, REPLY_FORWARD, MARK_NAMED, n);
+	}
+	stmt_drop(&st);
+}
+
+/* Name, query, count and types: exactly. */
+static bool parse_is_sound(const uint8_t *body, size_t len, size_t *name_len)
+{
+	const uint8_t *name_end = memchr(body, 0, len);
+	if (!name_end)
+		return false;
+	*name_len = (size_t)(name_end - body);
+	size_t left = len - *name_len - 1;
+	const uint8_t *sql_end = memchr(name_end + 1, 0, left);
+	if (!sql_end)
+		return false;
+	left -= (size_t)(sql_end - name_end);
+	return left >= 2 && left - 2 == 4u * ((size_t)sql_end[1] << 8 | sql_end[2]);
+}
+
+static enum inspected inspect_parse(struct client *c, const uint8_t *body, size_t len)
+{
+	size_t name_len;
+
+	if (!parse_is_sound(body, len, &name_len))
+		return INSPECT_BAD;
+	count_add(&c->pool->counts.client_parses, 1);
+	if (name_len == 0)
+		parse_unnamed(c, body + 1, len - 1);
+	else if (statements_most(c) > 0)
+		parse_named(c, (const char *)body, body + name_len + 1, len - name_len - 1);
+	else {
+		write_parse(to_server(c), (const char *)body, body + name_len + 1, len - name_len - 1);
+		replies_push(&c->server->replies, REPLY_PARSE, REPLY_FORWARD, MARK_NONE, NULL);
+	}
+	return INSPECT_DONE;
+}
+
+/* ---- messages that name a statement ---- */
+
+/* A name the client did not prepare may look like one of ours: it must not hit it. */
+static const char *foreign_name(const struct client *c, const char *name)
+{
+	return statements_most(c) > 0 && strncmp(name, OUR_NAMES, strlen(OUR_NAMES)) == 0 ? "no such statement" : name;
+}
+
+/* The statement's name on the server, made to exist there. *plan: a reference for the entry, NULL when there is no statement of ours. */
+static const char *server_name(struct client *c, const char *name, struct stmt **plan)
+{
+	*plan = NULL;
+	if (name[0] == 0) {
+		ensure_unnamed(c);
+		return name;
+	}
+	struct stmt_name *n = statements_most(c) > 0 ? stmt_name_find(&c->stmts, name) : NULL;
+	if (!n)
+		return foreign_name(c, name);
+	ensure(c, n->stmt);
+	*plan = stmt_ref(n->stmt);
+	return n->stmt->name;
+}
+
+static void push_plan(struct client *c, enum reply_kind kind, struct stmt *plan)
+{
+	replies_push(&c->server->replies, kind, REPLY_FORWARD, plan ? MARK_PLAN : MARK_NONE, plan);
+}
+
+/* Only the two names at the front are looked at; the values pass as they come. */
+static enum inspected inspect_bind(struct client *c, const uint8_t *p, const struct frame *f, uint32_t *used, uint32_t *want)
+{
+	const uint8_t *end = p + f->have;
+	const uint8_t *portal = p + FRAME_HEAD;
+	const uint8_t *portal_end = memchr(portal, 0, (size_t)(end - portal));
+	const uint8_t *name = portal_end ? portal_end + 1 : NULL;
+	const uint8_t *name_end = name ? memchr(name, 0, (size_t)(end - name)) : NULL;
+	struct stmt *plan;
+
+	if (!name_end) {
+		*want = f->have * 2 < f->size ? (uint32_t)f->have * 2 : f->size;
+		return f->have == f->size ? INSPECT_BAD : INSPECT_MORE;
+	}
+	count_add(&c->pool->counts.binds, 1);
+	const char *to = server_name(c, (const char *)name, &plan);
+	if (portal[0] == 0)
+		c->portal_deallocates = name[0] == 0 && c->unnamed_deallocates;
+	push_plan(c, REPLY_BIND, plan);
+	if (to == (const char *)name) {
+		*used = 0;
+		return INSPECT_DONE;
+	}
+	uint32_t old_names = (uint32_t)(name_end + 1 - portal);
+	uint32_t new_names = (uint32_t)(name - portal) + (uint32_t)strlen(to) + 1;
+	struct buf *out = to_server(c);
+	msg_u8(out, 'B');
+	msg_u32(out, f->size - 1 - old_names + new_names);
+	msg_bytes(out, portal, (size_t)(name - portal));
+	msg_str(out, to);
+	*used = FRAME_HEAD + old_names;
+	return INSPECT_DONE;
+}
+
+/* Body of Describe and Close: a letter and a name, exactly. */
+static bool object_is_sound(const uint8_t *body, size_t len)
+{
+	return len >= 2 && (body[0] == 'S' || body[0] == 'P') && memchr(body + 1, 0, len - 1) == body + len - 1;
+}
+
+static void write_object(struct buf *out, uint8_t type, uint8_t what, const char *name)
+{
+	size_t begun = msg_begin(out, type);
+
+	msg_u8(out, what);
+	msg_str(out, name);
+	msg_end(out, begun);
+}
+
+static enum inspected inspect_describe(struct client *c, const uint8_t *body, size_t len)
+{
+	struct stmt *plan = NULL;
+	const char *name = (const char *)body + 1;
+
+	if (!object_is_sound(body, len))
+		return INSPECT_BAD;
+	if (body[0] == 'S')
+		name = server_name(c, name, &plan);
+	write_object(to_server(c), 'D', body[0], name);
+	push_plan(c, REPLY_DESCRIBE, plan);
+	return INSPECT_DONE;
+}
+
+static enum inspected inspect_close(struct client *c, const uint8_t *body, size_t len)
+{
+	struct server *s = c->server;
+	const char *name = (const char *)body + 1;
+
+	if (!object_is_sound(body, len))
+		return INSPECT_BAD;
+	if (body[0] == 'P' || name[0] == 0 || statements_most(c) == 0) {
+		if (body[0] == 'S' && name[0] == 0) {
+			ensure_unnamed(c);
+			c->unnamed_known = false;
+			s->unnamed_of = 0;
+		}
+		write_object(to_server(c), 'C', body[0], name);
+		replies_push(&s->replies, REPLY_CLOSE, REPLY_FORWARD, MARK_NONE, NULL);
+		return INSPECT_DONE;
+	}
+	struct stmt_name *n = stmt_name_find(&c->stmts, name);
+	if (n)
+		hash_take(&c->stmts, &n->link);
+	replies_push(&s->replies, REPLY_CLOSE, REPLY_MAKE_UP, MARK_CLOSED, n);
+	return INSPECT_DONE;
+}
+
+/* ---- Execute and Query ---- */
+
+static void inspect_execute(struct client *c, const uint8_t *p)
+{
+	bool stands_in = c->portal_deallocates && p[FRAME_HEAD] == 0;
+	replies_push(&c->server->replies, REPLY_EXECUTE, REPLY_FORWARD, stands_in ? MARK_DEALLOCATE : MARK_NONE, NULL);
+}
+
+#define DEALLOCATE_MOST 200 /* a DEALLOCATE is short; a longer text passes unread */
+
+static enum inspected inspect_query(struct client *c, const uint8_t *p, const struct frame *f, uint32_t *used, uint32_t *want)
+{
+	struct server *s = c->server;
+	const uint8_t *sql = p + FRAME_HEAD;
+	size_t len = f->have - FRAME_HEAD;
+	enum mark mark = MARK_NONE;
+
+	if (c->stmts.count && f->size < DEALLOCATE_MOST) {
+		if (f->have < f->size) {
+			*want = f->size;
+			return INSPECT_MORE;
+		}
+		if (deallocates(c, sql, strnlen((const char *)sql, len))) {
+			mark = MARK_DEALLOCATE;
+			msg_query(to_server(c), "");
+			*used = f->size;
+		}
+	}
+	s->unnamed_of = 0;
+	c->unnamed_known = false;
+	replies_push(&s->replies, REPLY_QUERY, REPLY_FORWARD, mark, NULL);
+	return INSPECT_DONE;
+}
+
+static enum inspected copy_ends(struct client *c)
+{
+	replies_push(&c->server->replies, REPLY_COPY_END, REPLY_FORWARD, MARK_NONE, NULL);
+	return INSPECT_DONE;
+}
+
+enum inspected inspect_message(struct client *c, const uint8_t *p, const struct frame *f, uint32_t *used, uint32_t *want)
+{
+	struct server *s = c->server;
+	const uint8_t *body = p + FRAME_HEAD;
+	size_t len = f->size - FRAME_HEAD;
+
+	*used = 0;
+	switch (f->type) {
+	case 'Q':
+		return inspect_query(c, p, f, used, want);
+	case 'P':
+		*used = f->size;
+		return inspect_parse(c, body, len);
+	case 'B':
+		return inspect_bind(c, p, f, used, want);
+	case 'D':
+		*used = f->size;
+		return inspect_describe(c, body, len);
+	case 'C':
+		*used = f->size;
+		return inspect_close(c, body, len);
+	case 'E':
+		if (f->have == FRAME_HEAD) {
+			*want = f->size;
+			return f->size == FRAME_HEAD ? INSPECT_BAD : INSPECT_MORE;
+		}
+		inspect_execute(c, p);
+		return INSPECT_DONE;
+	case 'S':
+		replies_push(&s->replies, REPLY_SYNC, REPLY_FORWARD, MARK_NONE, NULL);
+		return INSPECT_DONE;
+	case 'F':
+		replies_push(&s->replies, REPLY_CALL, REPLY_FORWARD, MARK_NONE, NULL);
+		return INSPECT_DONE;
+	case 'c':
+	case 'f':
+		return copy_ends(c);
+	default: /* Flush, CopyData: no answer of their own */
+		return INSPECT_DONE;
+	}
+}

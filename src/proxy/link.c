@@ -1,0 +1,292 @@
+/* See proxy/link.h. */
+#include "proxy/link.h"
+
+#include "proxy/parcel.h"
+#include "proxy/relay.h"
+#include "proxy/sweep.h"
+#include "proxy/worker.h"
+#include "wire/report.h"
+#include "wire/sqlstate.h"
+#include "wire/writer.h"
+
+/* ---- getting a server ---- */
+
+static void joined(struct client *c, struct server *s)
+{
+	usec_t now = loop_now(c->worker->loop);
+	const struct policy *policy = &c->pool->policy;
+
+	c->server = s;
+	c->served = true;
+	c->link_due = true;
+	s->session = c->mode == POOL_SESSION;
+	c->xact_at = c->query_at = now;
+	if (policy->transaction_timeout) {
+		c->deadline_xact = now + policy->transaction_timeout;
+		sweep_set(c);
+	}
+}
+
+static void granted(struct waiter *w, struct server *s)
+{
+	struct client *c = owner_of(w, struct client, waiter);
+
+	c->deadline_wait = c->deadline_notice = 0;
+	if (c->welcome_due) {
+		c->welcome_due = false;
+		client_move(c, CLIENT_IDLE);
+		server_release(s);
+		client_welcome(c);
+		return;
+	}
+	client_move(c, CLIENT_ACTIVE);
+	joined(c, s);
+	stream_resume(&c->stream);
+}
+
+static void refused(struct waiter *w, const struct err *err)
+{
+	struct client *c = owner_of(w, struct client, waiter);
+	client_close(c, err, err->text);
+}
+
+static void begin_to_wait(struct client *c)
+{
+	usec_t now = loop_now(c->worker->loop);
+	const struct settings *set = &c->worker->setup->conf->set;
+
+	client_move(c, CLIENT_WAIT);
+	stream_pause(&c->stream);
+	c->deadline_idle = 0;
+	c->deadline_wait = c->pool->policy.query_wait_timeout ? now + c->pool->policy.query_wait_timeout : 0;
+	c->deadline_notice = set->query_wait_notify ? now + set->query_wait_notify : 0;
+	sweep_set(c);
+}
+
+static enum take ask_pool(struct client *c, struct server **s, struct err *err)
+{
+	c->waiter.fresh = !c->served;
+	c->waiter.user = c;
+	c->waiter.granted = granted;
+	c->waiter.refused = refused;
+	return pool_take(c->pool, &c->waiter, s, err);
+}
+
+void link_get_welcome(struct client *c)
+{
+	struct server *s;
+	struct err err;
+
+	c->welcome_due = true;
+	switch (ask_pool(c, &s, &err)) {
+	case TAKE_GRANTED: /* its login told the welcome */
+		client_move(c, CLIENT_WAIT);
+		granted(&c->waiter, s);
+		return;
+	case TAKE_WAIT:
+		begin_to_wait(c);
+		return;
+	case TAKE_REFUSED:
+		client_close(c, &err, err.text);
+		return;
+	}
+}
+
+bool link_get(struct client *c)
+{
+	struct server *s;
+	struct err err;
+
+	switch (ask_pool(c, &s, &err)) {
+	case TAKE_GRANTED:
+		c->deadline_idle = 0;
+		client_move(c, CLIENT_ACTIVE);
+		joined(c, s);
+		return true;
+	case TAKE_WAIT:
+		begin_to_wait(c);
+		return false;
+	case TAKE_REFUSED:
+		client_close(c, &err, err.text);
+		return false;
+	}
+	never("no such answer");
+}
+
+/* ---- what goes ahead ---- */
+
+static void ahead_query(struct server *s, struct buf *out, const char *sql, enum mark mark, void *note)
+{
+	msg_query(out, sql);
+	replies_push(&s->replies, REPLY_QUERY, REPLY_SKIP, mark, note);
+	s->unnamed_of = 0; /* a simple query drops the unnamed statement */
+}
+
+static void ahead_reset(struct server *s, struct buf *out)
+{
+	const struct conf_entry *e = target_entry(s->target);
+	const char *sql = e && e->cluster->org_reset_query ? e->cluster->org_reset_query : "DISCARD ALL";
+
+	ahead_query(s, out, sql, MARK_RESET, NULL);
+	server_discarded(s);
+	gucs_copy(&s->gucs, &s->gucs_at_login);
+	s->dirty = false;
+}
+
+/* From now on the server is taken to be as it was told; what it reports is noted as it comes. */
+static void ahead_settings(struct client *c, struct server *s, struct buf *out)
+{
+	const struct setup *setup = c->worker->setup;
+	struct buf *sql = &c->worker->scratch;
+
+	sql->len = 0;
+	uint32_t mask = gucs_diff(&c->gucs, &s->gucs, &s->gucs_at_login, setup, sql);
+	if (!mask)
+		return;
+	buf_add_u8(sql, 0);
+	ahead_query(s, out, (const char *)sql->p, MARK_SETTINGS, (void *)(uintptr_t)mask);
+	for (int i = 0; i < setup->n_gucs; i++)
+		if (mask & (1u << i))
+			gucs_set(&s->gucs, i, guc_ref(c->gucs.at[i] ? c->gucs.at[i] : s->gucs_at_login.at[i]));
+}
+
+void link_prelude(struct client *c)
+{
+	struct server *s = c->server;
+	struct buf *out = parcel_made(c->worker->to_server);
+
+	c->link_due = false;
+	if (s->dirty)
+		ahead_reset(s, out);
+	ahead_settings(c, s, out);
+}
+
+/* ---- parting ---- */
+
+void link_part(struct client *c)
+{
+	struct server *s = c->server;
+	usec_t idle = c->pool->policy.client_idle_timeout;
+
+	c->server = NULL;
+	c->link_due = false;
+	c->xact_at = 0;
+	c->deadline_query = c->deadline_xact = 0;
+	c->deadline_idle = idle ? loop_now(c->worker->loop) + idle : 0;
+	if (idle)
+		sweep_set(c);
+	client_move(c, CLIENT_IDLE);
+	server_release(s);
+}
+
+/* ---- what becomes of the entries ---- */
+
+/* Our SET went through: the client's value takes the server's spelling, or every transaction would set it again. */
+static void settings_hold(struct client *c, struct server *s, uint32_t mask)
+{
+	for (int i = 0; c && i < c->worker->setup->n_gucs; i++)
+		if (mask & (1u << i) && c->gucs.at[i])
+			gucs_set(&c->gucs, i, guc_ref(s->gucs.at[i]));
+}
+
+static void drop_stmt(void *note)
+{
+	struct stmt *st = note;
+	stmt_drop(&st);
+}
+
+static void free_name(void *note)
+{
+	struct stmt_name *n = note;
+	stmt_name_free(&n);
+}
+
+void link_settled(void *owner, struct reply *r)
+{
+	struct server *s = owner;
+	struct client *c = s->asker ? NULL : s->user;
+
+	switch ((enum mark)r->mark) {
+	case MARK_SETTINGS:
+		settings_hold(c, s, (uint32_t)(uintptr_t)r->note);
+		break;
+	case MARK_AHEAD:
+	case MARK_EVICT:
+	case MARK_PLAN:
+		drop_stmt(r->note);
+		break;
+	case MARK_NAMED:
+		if (c && r->act == REPLY_MAKE_UP)
+			msg_empty(parcel_made(c->worker->to_client), '1');
+		break;
+	case MARK_CLOSED:
+		if (c && r->act == REPLY_MAKE_UP)
+			msg_empty(parcel_made(c->worker->to_client), '3');
+		free_name(r->note);
+		break;
+	case MARK_DUPLICATE:
+		mem_free(r->note);
+		break;
+	default:
+		break;
+	}
+}
+
+/* The client's Parse failed or was skipped: the name is free again, and the server does not have the statement. */
+static void undo_named(struct client *c, struct server *s, struct reply *r)
+{
+	struct stmt_name *n = r->note;
+
+	if (!c)
+		return; /* the client is gone and its names with it; the server is about to follow */
+	if (r->act == REPLY_FORWARD)
+		stmt_set_take(&s->stmts, n->stmt);
+	if (stmt_name_find(&c->stmts, n->name) != n)
+		return;
+	hash_take(&c->stmts, &n->link);
+	stmt_name_free(&n);
+}
+
+static void undo_closed(struct client *c, struct stmt_name *n)
+{
+	if (c && n && !stmt_name_find(&c->stmts, n->name))
+		stmt_name_put(&c->stmts, n);
+	else
+		free_name(n);
+}
+
+void link_undone(void *owner, struct reply *r)
+{
+	struct server *s = owner;
+	struct client *c = s->asker ? NULL : s->user;
+
+	switch ((enum mark)r->mark) {
+	case MARK_AHEAD:
+		stmt_set_take(&s->stmts, r->note);
+		drop_stmt(r->note);
+		break;
+	case MARK_EVICT:
+		stmt_set_add(&s->stmts, r->note);
+		drop_stmt(r->note);
+		break;
+	case MARK_PLAN:
+		drop_stmt(r->note);
+		break;
+	case MARK_NAMED:
+		undo_named(c, s, r);
+		break;
+	case MARK_CLOSED:
+		undo_closed(c, r->note);
+		break;
+	case MARK_DUPLICATE:
+		mem_free(r->note);
+		break;
+	case MARK_UNNAMED:
+		s->unnamed_of = 0;
+		if (c && r->act == REPLY_FORWARD)
+			c->unnamed_known = false;
+		break;
+	default:
+		break;
+	}
+}

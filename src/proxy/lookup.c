@@ -1,0 +1,500 @@
+/* auth_query (proxy/lookup.h). Two threads see a lookup, one after the other:
+ *
+ *   asker's loop     lookup_start ................................. done()
+ *   the entry's home        begin, wait, ask, read the rows, let go
+ *
+ * with a mail each way; between them the asker touches nothing but `forgotten`.
+ *
+ * At home it is a waiter like any client, in the pool of (entry, auth_user, org "default"), so it counts in every limit. The
+ * server may have been used by clients that log in as auth_user, so what they set is reset ahead of the query, and nothing
+ * the new client said is applied (CVE-2025-12819): the text is the configuration's, the name a bound parameter.
+ *
+ *   [Query: reset] [Query: RESET ...] [Parse Bind Describe Execute Sync]       sent at once
+ *          Z                Z                        Z                         so many are awaited
+ *
+ * The bytes are read here and not by the relay, and server->replies knows nothing of them: a server is given back only
+ * after the last ReadyForQuery with nothing behind it, and closed after anything else. */
+#include "proxy/lookup.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "loop/mail.h"
+#include "proxy/home.h"
+#include "proxy/worker.h"
+#include "wire/frame.h"
+#include "wire/reader.h"
+#include "wire/report.h"
+#include "wire/sqlstate.h"
+#include "wire/writer.h"
+
+#define MESSAGE_MOST (1024 * 1024) /* of a row or an error; more is not a secret */
+#define MOVES_MOST 3               /* reloads may move an entry while the mail is under way */
+
+struct lookup {
+	/* the asker's, not touched at home */
+	struct client *client; /* borrows; NULL: forgotten */
+	struct loop *asker_loop;
+	lookup_done_fn done;
+
+	struct mail mail;          /* there and back */
+	atomic_bool forgotten;     /* nobody waits for the answer: do not bother */
+
+	/* the question */
+	char *entry, *auth_user, *auth_query, *user; /* owns */
+	bool other_entry;          /* entry is auth_dbname's, not what the client asked for */
+	usec_t time_limit;         /* 0: none */
+	int moves;
+
+	/* at home */
+	struct worker *worker;
+	struct pool *pool;         /* borrows, counted by pool_client_add */
+	struct waiter waiter;
+	struct server *server;     /* borrows, while ACTIVE for us */
+	struct asker asker;
+	struct timer timer;
+	struct later parting;      /* a server that is not needed any more goes back by itself, not from within its grant */
+	int readies;               /* ReadyForQuery still to come */
+	bool right_shape;          /* the RowDescription has two columns */
+	bool has_row;
+
+	/* the answer */
+	enum lookup_result result;
+	struct secret secret;
+	struct err err;
+};
+
+static void lookup_free(struct lookup *l)
+{
+	secret_free(&l->secret);
+	mem_free(l->entry);
+	mem_free(l->auth_user);
+	mem_free(l->auth_query);
+	mem_free(l->user);
+	mem_free(l);
+}
+
+/* ---- the answer ---- */
+
+static void answer_read(struct loop *here, struct mail *m)
+{
+	struct lookup *l = owner_of(m, struct lookup, mail);
+
+	(void)here;
+	if (l->client)
+		l->done(l->client, l->result, &l->secret, &l->err);
+	lookup_free(l);
+}
+
+static void let_go(struct lookup *l)
+{
+	timer_stop(&l->timer);
+	later_stop(&l->parting);
+	pool_give_up(&l->waiter);
+	if (l->pool)
+		pool_client_drop(l->pool);
+	l->pool = NULL;
+	l->server = NULL;
+}
+
+static void reply(struct lookup *l)
+{
+	let_go(l);
+	l->mail.read = answer_read;
+	mail_send(l->asker_loop, &l->mail);
+}
+
+static void fail(struct lookup *l, const struct err *err)
+{
+	l->result = LOOKUP_FAILED;
+	l->err = *err;
+	reply(l);
+}
+
+/* ---- the rows ---- */
+
+/* The server said something that we cannot make sense of, or that is a mistake in the configuration. */
+static void fail_and_close(struct lookup *l, const char *text)
+{
+	struct server *s = l->server;
+	struct err err;
+
+	err_set(&err, SQLSTATE_CONFIG, "auth_query failed: %s", text);
+	s->asker = NULL;
+	s->user = NULL;
+	fail(l, &err);
+	server_close(s, NULL, "auth_query failed");
+}
+
+static const char *read_shape(struct lookup *l, struct reader *r)
+{
+	if (read_u16(r) != 2)
+		return "it must give two columns, name and secret";
+	l->right_shape = true;
+	return NULL;
+}
+
+/* One column; false: NULL, or a bad length, which the reader remembers. */
+static bool read_column(struct reader *r, struct span *value)
+{
+	uint32_t len = read_u32(r);
+
+	if (len == UINT32_MAX)
+		return false;
+	*value = read_bytes(r, len);
+	return !r->bad;
+}
+
+/* The first row counts. A row without a name is no user: a function with OUT parameters gives one for nobody. One without a
+ * secret is a user whom no password lets in. */
+static const char *read_row(struct lookup *l, struct reader *r)
+{
+	struct span name = {0}, secret = {0};
+
+	if (!l->right_shape || read_u16(r) != 2)
+		return "unexpected row";
+	bool named = read_column(r, &name);
+	bool secretive = read_column(r, &secret);
+	if (!reader_done(r))
+		return "malformed row";
+	if (l->has_row || !named)
+		return NULL;
+	l->has_row = true;
+	l->result = LOOKUP_FOUND;
+	if (secretive)
+		secret_set(&l->secret, secret.p, secret.len);
+	return NULL;
+}
+
+/* The first error counts; the ReadyForQuery behind it is still awaited. One that ends the connection is the server's and not
+ * the query's, so it is told as it is. */
+static void read_error(struct lookup *l, struct span body)
+{
+	struct report report;
+
+	if (l->result == LOOKUP_FAILED)
+		return;
+	l->result = LOOKUP_FAILED;
+	if (!report_read(body.p, body.len, &report))
+		err_set(&l->err, SQLSTATE_CONFIG, "auth_query failed: malformed error");
+	else if (strcmp(report.severity, "FATAL") == 0 || strcmp(report.severity, "PANIC") == 0)
+		err_set(&l->err, report.sqlstate[0] ? report.sqlstate : SQLSTATE_SERVER_LOST, "%s", report.text);
+	else
+		err_set(&l->err, SQLSTATE_CONFIG, "auth_query failed: %s", report.text);
+}
+
+static const char *read_ready(struct lookup *l, struct reader *r)
+{
+	l->server->status = (char)read_u8(r);
+	if (!reader_done(r) || l->server->status != 'I')
+		return "the server was left in a transaction";
+	l->readies--;
+	return NULL;
+}
+
+/* One message, all of it there. NULL, or what is wrong with it. */
+static const char *read_message(struct lookup *l, uint8_t type, struct span body)
+{
+	struct reader r = reader_of(body.p, body.len);
+	bool own = l->readies == 1; /* of the query itself, not of what goes ahead of it */
+
+	switch (type) {
+	case 'S':
+		server_parameter(l->server, body.p, body.len);
+		return NULL;
+	case 'N': case 'A': case 'C': case '1': case '2': case 'I':
+		return NULL;
+	case 'E':
+		read_error(l, body);
+		return own ? NULL : "the server could not be reset";
+	case 'T':
+		return own ? read_shape(l, &r) : NULL; /* a reset query may well be a SELECT */
+	case 'D':
+		return own ? read_row(l, &r) : NULL;
+	case 'n':
+		return "it gives no rows";
+	case 'Z':
+		return read_ready(l, &r);
+	default:
+		return "unexpected message";
+	}
+}
+
+static void finish(struct lookup *l)
+{
+	struct server *s = l->server;
+
+	s->asker = NULL;
+	s->user = NULL;
+	reply(l);
+	server_release(s);
+}
+
+static size_t lookup_bytes(struct server *s, const uint8_t *p, size_t len)
+{
+	struct lookup *l = owner_of(s->asker, struct lookup, asker);
+	const char *wrong = NULL;
+	size_t used = 0;
+	struct frame f;
+	enum parse parse;
+
+	while (!wrong && l->readies && (parse = frame_peek(p + used, len - used, &f)) != PARSE_MORE) {
+		if (parse == PARSE_BAD || f.size > MESSAGE_MOST) {
+			wrong = "message of a bad length";
+		} else if (f.have < f.size) {
+			break;
+		} else {
+			wrong = read_message(l, f.type, (struct span){p + used + FRAME_HEAD, f.size - FRAME_HEAD});
+			used += f.size;
+		}
+	}
+	if (!wrong && !l->readies && used < len)
+		wrong = "more than was asked for";
+	if (wrong)
+		fail_and_close(l, wrong);
+	else if (!l->readies)
+		finish(l);
+	return used;
+}
+
+static void lookup_lost(struct server *s, const struct err *why)
+{
+	struct lookup *l = owner_of(s->asker, struct lookup, asker);
+	struct err err = {0};
+
+	if (l->result == LOOKUP_FAILED)
+		err = l->err; /* the server said why ahead of it */
+	else if (why)
+		err = *why;
+	else
+		err_set(&err, SQLSTATE_SERVER_LOST, "server lost");
+	fail(l, &err);
+}
+
+/* ---- the query ---- */
+
+static void add_query(struct lookup *l, struct buf *b, const char *sql)
+{
+	msg_query(b, sql);
+	l->readies++;
+}
+
+/* Whatever clients left on the server goes first. */
+static void add_resets(struct lookup *l, struct buf *b)
+{
+	static const struct gucs nothing_asked;
+	struct server *s = l->server;
+	const struct conf_entry *e = target_entry(s->target);
+	struct buf sql = {0};
+
+	if (s->dirty && e) {
+		add_query(l, b, e->cluster->org_reset_query ? e->cluster->org_reset_query : l->worker->setup->conf->set.org_reset_query);
+		server_discarded(s);
+		gucs_copy(&s->gucs, &s->gucs_at_login);
+		s->dirty = false;
+	}
+	uint32_t reset = gucs_diff(&nothing_asked, &s->gucs, &s->gucs_at_login, l->worker->setup, &sql);
+	if (reset) {
+		buf_add_u8(&sql, 0);
+		add_query(l, b, (const char *)sql.p);
+	}
+	buf_free(&sql);
+	/* As after a RESET; what the server reports is noted as it comes. */
+	for (int i = 0; i < GUC_MOST; i++)
+		if (reset & 1u << i)
+			gucs_set(&s->gucs, i, guc_ref(s->gucs_at_login.at[i]));
+}
+
+/* Parse, Bind, Describe, Execute, Sync, all unnamed: chapter 55.7. The parameter's type is left to the server. */
+static void add_question(struct lookup *l, struct buf *b)
+{
+	size_t at = msg_begin(b, 'P');
+	msg_str(b, "");
+	msg_str(b, l->auth_query);
+	msg_u16(b, 0);
+	msg_end(b, at);
+
+	at = msg_begin(b, 'B');
+	msg_str(b, "");
+	msg_str(b, "");
+	msg_u16(b, 0); /* parameters in text */
+	msg_u16(b, 1);
+	msg_u32(b, (uint32_t)strlen(l->user));
+	msg_bytes(b, l->user, strlen(l->user));
+	msg_u16(b, 0); /* results in text */
+	msg_end(b, at);
+
+	at = msg_begin(b, 'D');
+	msg_u8(b, 'P');
+	msg_str(b, "");
+	msg_end(b, at);
+
+	at = msg_begin(b, 'E');
+	msg_str(b, "");
+	msg_u32(b, 0);
+	msg_end(b, at);
+
+	msg_empty(b, 'S');
+	l->readies++;
+}
+
+static void granted(struct waiter *w, struct server *s)
+{
+	struct lookup *l = owner_of(w, struct lookup, waiter);
+	struct buf b = {0};
+
+	l->server = s;
+	s->asker = &l->asker;
+	if (atomic_load(&l->forgotten)) {
+		loop_later(l->worker->loop, &l->parting);
+		return;
+	}
+	s->unnamed_of = 0; /* a client's unnamed statement is gone now */
+	add_resets(l, &b);
+	add_question(l, &b);
+	stream_send(&s->stream, b.p, b.len);
+	buf_free(&b);
+}
+
+static void part(struct later *w)
+{
+	finish(owner_of(w, struct lookup, parting));
+}
+
+static void refused(struct waiter *w, const struct err *err)
+{
+	fail(owner_of(w, struct lookup, waiter), err);
+}
+
+static void too_late(struct timer *t)
+{
+	struct lookup *l = owner_of(t, struct lookup, timer);
+	struct err err;
+
+	if (l->server) {
+		fail_and_close(l, "no answer in client_login_timeout");
+		return;
+	}
+	err_set(&err, SQLSTATE_CANCELED, "query_wait_timeout");
+	fail(l, &err);
+}
+
+/* ---- at home ---- */
+
+static void take(struct lookup *l)
+{
+	struct server *s;
+	struct err err;
+
+	switch (pool_take(l->pool, &l->waiter, &s, &err)) {
+	case TAKE_GRANTED:
+		granted(&l->waiter, s);
+		break;
+	case TAKE_WAIT:
+		break;
+	case TAKE_REFUSED:
+		fail(l, &err);
+		break;
+	}
+}
+
+static void join_pool(struct lookup *l, const struct conf_entry *e)
+{
+	l->pool = lane_pool(worker_lane(l->worker, e->cluster), e, l->auth_user, "default");
+	pool_client_add(l->pool);
+	list_init(&l->waiter.link);
+	l->waiter.fresh = true;
+	l->waiter.granted = granted;
+	l->waiter.refused = refused;
+	l->waiter.user = l;
+	l->asker = (struct asker){.bytes = lookup_bytes, .lost = lookup_lost};
+	if (l->time_limit)
+		timer_in(&l->timer, l->time_limit);
+	take(l);
+}
+
+static bool entry_serves(const struct lookup *l, const struct conf_entry *e, struct err *err)
+{
+	if (!e)
+		return err_set(err, SQLSTATE_CONFIG, "authentication database \"%s\" is not configured", l->entry);
+	if (l->other_entry && atomic_load(&tally_entry(e->name)->disabled))
+		return err_set(err, SQLSTATE_NOT_NOW, "authentication database \"%s\" is disabled", l->entry);
+	if (l->moves > MOVES_MOST)
+		return err_set(err, SQLSTATE_CONFIG, "database \"%s\" moves from worker to worker", l->entry);
+	return true;
+}
+
+/* In the thread of what was the entry's home when the mail was sent. */
+static void question_read(struct loop *here, struct mail *m)
+{
+	struct lookup *l = owner_of(m, struct lookup, mail);
+	struct err err;
+
+	l->worker = worker_of(here);
+	l->moves++;
+	timer_init(&l->timer, here, too_late);
+	later_init(&l->parting, part);
+	list_init(&l->waiter.link);
+
+	const struct conf *conf = l->worker->setup->conf;
+	const struct conf_entry *line = conf_entry(conf, l->entry);
+	struct conf_entry *made = line ? NULL : conf_entry_make(conf, l->entry);
+	const struct conf_entry *e = line ? line : made;
+	if (!entry_serves(l, e, &err))
+		fail(l, &err);
+	else if (atomic_load(&l->forgotten))
+		reply(l);
+	else if (home_of(e->cluster) != l->worker)
+		mail_send(home_of(e->cluster)->loop, &l->mail);
+	else
+		join_pool(l, e);
+	conf_entry_free(&made);
+}
+
+/* ---- the asker's side ---- */
+
+static struct worker *home_by_name(const struct conf *conf, const char *name)
+{
+	const struct conf_entry *e = conf_entry(conf, name);
+	struct conf_entry *made = e ? NULL : conf_entry_make(conf, name);
+	struct worker *home = e || made ? home_of(e ? e->cluster : made->cluster) : workers[0]; /* anybody can say that there is none */
+
+	conf_entry_free(&made);
+	return home;
+}
+
+static const char *or_global(const char *own, const char *global)
+{
+	return own ? own : global;
+}
+
+struct lookup *lookup_start(struct client *c, const struct conf_entry *entry, const char *user, lookup_done_fn done)
+{
+	const struct conf *conf = c->worker->setup->conf;
+	const char *dbname = or_global(entry->auth_dbname, conf->set.auth_dbname);
+	struct lookup *l = mem_make(struct lookup);
+
+	l->client = c;
+	l->asker_loop = c->worker->loop;
+	l->done = done;
+	l->other_entry = dbname[0] != 0;
+	l->entry = mem_str(l->other_entry ? dbname : entry->name);
+	l->auth_user = mem_str(or_global(entry->auth_user, conf->set.auth_user));
+	l->auth_query = mem_str(or_global(entry->auth_query, conf->set.auth_query));
+	l->user = mem_str(user);
+	l->time_limit = conf->set.client_login_timeout;
+	l->result = LOOKUP_UNKNOWN;
+	l->mail.read = question_read;
+	mail_send(home_by_name(conf, l->entry)->loop, &l->mail);
+	return l;
+}
+
+void lookup_forget(struct lookup **at)
+{
+	struct lookup *l = *at;
+
+	*at = NULL;
+	l->client = NULL;
+	atomic_store(&l->forgotten, true);
+}

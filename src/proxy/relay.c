@@ -1,0 +1,602 @@
+/* See proxy/relay.h.
+ *
+ *   client bytes -> frame -> (inspect) -> to_server parcel -> one send
+ *   server bytes -> frame -> replies   -> to_client parcel -> one send
+ *
+ * A message that passes is handed on in pieces as it comes (pass_left counts what is still to come), so that messages of any size need no
+ * memory. Backlog at one side pauses the other. */
+#include "proxy/relay.h"
+
+#include "proxy/inspect.h"
+#include "proxy/link.h"
+#include "proxy/parcel.h"
+#include "proxy/sweep.h"
+#include "proxy/worker.h"
+#include "wire/frame.h"
+#include "wire/report.h"
+#include "wire/sqlstate.h"
+#include "wire/writer.h"
+
+/* ---- from the client ---- */
+
+static size_t bad_client(struct client *c, const char *text, size_t len)
+{
+	struct err err;
+
+	parcel_drop(c->worker->to_server);
+	parcel_drop(c->worker->to_client);
+	err_set(&err, SQLSTATE_PROTOCOL, "%s", text);
+	client_close(c, &err, text);
+	return len;
+}
+
+/* Without a server: what needs none is answered here, as PostgreSQL would answer it. False: a server is needed. */
+static bool answer_alone(struct client *c, const struct frame *f)
+{
+	switch (f->type) {
+	case 'S':
+		msg_ready(parcel_made(c->worker->to_client), 'I');
+		c->refusing = false;
+		return true;
+	case 'H':
+	case 'c':
+	case 'f':
+		return true;
+	case 'd': /* stray copy data, thrown away by PostgreSQL too */
+		c->pass_left = f->size;
+		c->pass_drop = true;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void query_begins(struct client *c)
+{
+	usec_t limit = c->pool->policy.query_timeout;
+
+	if (c->in_query)
+		return;
+	c->in_query = true;
+	c->query_at = loop_now(c->worker->loop);
+	if (limit) {
+		c->deadline_query = c->query_at + limit;
+		sweep_set(c);
+	}
+}
+
+/* What the client owes now: it has a server and the server waits for it. */
+static void watch_idle(struct client *c)
+{
+	struct server *s = c->server;
+	usec_t limit = c->pool->policy.idle_transaction_timeout;
+
+	if (!limit || c->mode == POOL_SESSION)
+		return;
+	if (c->pass_left || s->replies.copy_in || replies_empty(&s->replies)) {
+		if (!c->deadline_idle) {
+			c->deadline_idle = loop_now(c->worker->loop) + limit;
+			sweep_set(c);
+		}
+	} else {
+		c->deadline_idle = 0;
+	}
+}
+
+static size_t pass_client(struct client *c, const uint8_t *p, size_t len)
+{
+	uint32_t n = len < c->pass_left ? (uint32_t)len : c->pass_left;
+
+	if (!c->pass_drop)
+		parcel_pass(c->worker->to_server, p, n);
+	c->pass_left -= n;
+	return n;
+}
+
+enum step { STEP_ON, STEP_MORE, STEP_STOP };
+
+/* The client skips to its Sync after an error of ours. */
+static bool skipped(struct client *c, const struct frame *f)
+{
+	if (!c->refusing || f->type == 'S' || f->type == 'X')
+		return false;
+	c->pass_left = f->size;
+	c->pass_drop = true;
+	return true;
+}
+
+#define NAMES_MOST (64 * 1024) /* Describe, Close and CopyFail hold a name or a text, no data */
+
+/* What must be there as a whole is bounded before it is waited for. */
+static bool size_is_sound(const struct client *c, const struct frame *f)
+{
+	switch (f->type) {
+	case 'S':
+	case 'H':
+	case 'X':
+	case 'c':
+		return f->size == FRAME_HEAD;
+	case 'D':
+	case 'C':
+	case 'f':
+		return f->size <= NAMES_MOST;
+	default:
+		return f->size - 1 <= c->worker->setup->conf->set.max_packet_size;
+	}
+}
+
+/* One message at the front: p has f->have bytes of it. Moves *used over what was dealt with. */
+static enum step client_message(struct client *c, const uint8_t *p, const struct frame *f, size_t *used)
+{
+	uint32_t done = 0, want = 0;
+
+	if (treat_of_client[f->type] == TREAT_BAD) {
+		bad_client(c, "unexpected message type from client", 0);
+		return STEP_STOP;
+	}
+	if (!size_is_sound(c, f)) {
+		bad_client(c, "bad packet header", 0);
+		return STEP_STOP;
+	}
+	if (f->type == 'X') {
+		parcel_send(c->worker->to_client, &c->stream);
+		if (c->server)
+			parcel_send(c->worker->to_server, &c->server->stream);
+		client_leave(c, "client close request");
+		return STEP_STOP;
+	}
+	if (treat_of_client[f->type] == TREAT_WHOLE && f->have < f->size) {
+		stream_want(&c->stream, f->size);
+		return STEP_MORE;
+	}
+	if (skipped(c, f))
+		return STEP_ON;
+	if (!c->server) {
+		if (answer_alone(c, f)) {
+			*used += c->pass_left ? 0 : f->size;
+			return STEP_ON;
+		}
+		if (!link_get(c))
+			return STEP_STOP;
+	}
+	if (c->link_due)
+		link_prelude(c);
+	switch (inspect_message(c, p, f, &done, &want)) {
+	case INSPECT_MORE:
+		stream_want(&c->stream, want);
+		return STEP_MORE;
+	case INSPECT_BAD:
+		bad_client(c, "malformed message from client", 0);
+		return STEP_STOP;
+	case INSPECT_DONE:
+		break;
+	}
+	query_begins(c);
+	*used += done;
+	c->pass_left = f->size - done;
+	c->pass_drop = false;
+	return STEP_ON;
+}
+
+static void send_on(struct client *c)
+{
+	struct worker *w = c->worker;
+	struct server *s = c->server;
+
+	if (s && !parcel_empty(w->to_server)) {
+		parcel_send(w->to_server, &s->stream);
+		if (stream_is_full(&s->stream))
+			stream_pause(&c->stream);
+	}
+	if (!parcel_empty(w->to_client))
+		parcel_send(w->to_client, &c->stream);
+}
+
+size_t relay_client_bytes(struct client *c, const uint8_t *p, size_t len)
+{
+	size_t used = 0;
+	struct frame f;
+
+	if (c->state == CLIENT_WAIT)
+		return 0;
+	c->deadline_idle = 0;
+	stream_want(&c->stream, 0);
+	count_add(&c->pool->counts.received, len - stream_left(&c->stream).len);
+	while (used < len) {
+		if (c->pass_left) {
+			used += pass_client(c, p + used, len - used);
+			continue;
+		}
+		enum parse parsed = frame_peek(p + used, len - used, &f);
+		if (parsed == PARSE_MORE)
+			break;
+		if (parsed == PARSE_BAD)
+			return bad_client(c, "bad packet header", len);
+		enum step step = client_message(c, p + used, &f, &used);
+		if (c->state == CLIENT_CLOSING)
+			return len;
+		if (step != STEP_ON)
+			break;
+	}
+	send_on(c);
+	if (c->server)
+		watch_idle(c);
+	return used;
+}
+
+void relay_client_drained(struct client *c)
+{
+	if (c->server && c->state == CLIENT_ACTIVE)
+		stream_resume(&c->server->stream);
+}
+
+/* ---- from the server ---- */
+
+static size_t bad_server(struct server *s, const char *text, size_t len)
+{
+	struct client *c = s->user;
+	struct err err;
+
+	if (c)
+		parcel_send(c->worker->to_client, &c->stream);
+	err_set(&err, SQLSTATE_SERVER_LOST, "%s", text);
+	server_close(s, &err, text);
+	return len;
+}
+
+/* ParameterStatus: for the client if it is the answer to something the client did, or if our SET came out in another spelling. */
+static void take_parameter(struct server *s, struct client *c, const uint8_t *p, const struct frame *f)
+{
+	struct reply *front = replies_front(&s->replies);
+	bool ours = front && front->act == REPLY_SKIP && front->kind == REPLY_QUERY;
+	int i = server_parameter(s, p + FRAME_HEAD, f->size - FRAME_HEAD);
+
+	if (i < 0) {
+		if (!ours)
+			parcel_pass(c->worker->to_client, p, f->size);
+		return;
+	}
+	struct guc_value *now = s->gucs.at[i];
+	if (ours && (front->mark != MARK_SETTINGS || !c->gucs.at[i] || c->gucs.at[i] == now))
+		return;
+	if (!ours || c->gucs.at[i] != now)
+		parcel_pass(c->worker->to_client, p, f->size);
+	gucs_set(&c->gucs, i, now == s->gucs_at_login.at[i] ? NULL : guc_ref(now));
+}
+
+/* A tag says that statements are gone: DEALLOCATE ALL and DISCARD ALL, however they were sent. */
+static void take_tag(struct server *s, struct client *c, const uint8_t *tag, size_t len)
+{
+	if (len < 8 || tag[0] != 'D' || tag[1] == 'E' ? len < 14 || memcmp(tag, "DEALLOCATE ALL", 15) != 0 : len < 12 || memcmp(tag, "DISCARD ALL", 12) != 0)
+		return;
+	stmt_names_clear(&c->stmts);
+	if (tag[1] == 'E') {
+		stmt_set_clear(&s->stmts);
+		return;
+	}
+	server_discarded(s);
+	c->unnamed_known = false;
+	gucs_clear(&c->gucs);
+}
+
+/* Our own SET or reset failed: the server is of no use to this client, and the client cannot have what it asked for. */
+static void settings_failed(struct server *s, struct client *c, const struct report *r)
+{
+	struct err err;
+
+	err_set(&err, r->sqlstate[0] ? r->sqlstate : SQLSTATE_BAD_VALUE, "%s", r->text);
+	parcel_drop(c->worker->to_client);
+	server_close(s, NULL, "invalid server parameter");
+	client_close(c, &err, "invalid server parameter");
+}
+
+/* False: server and client are closed. */
+static bool take_error(struct server *s, struct client *c, const uint8_t *p, const struct frame *f)
+{
+	struct reply *front = replies_front(&s->replies);
+	struct buf *made = parcel_made(c->worker->to_client);
+	struct report r;
+
+	if (!report_read(p + FRAME_HEAD, f->size - FRAME_HEAD, &r)) {
+		bad_server(s, "malformed error from server", 0);
+		return false;
+	}
+	if (strcmp(r.severity, "FATAL") == 0 || strcmp(r.severity, "PANIC") == 0)
+		s->said_fatal = true;
+	if (front && front->act == REPLY_SKIP && front->kind == REPLY_QUERY) {
+		settings_failed(s, c, &r);
+		return false;
+	}
+	if (front && front->mark == MARK_PLAN && strcmp(r.sqlstate, SQLSTATE_UNSUPPORTED) == 0)
+		stmt_retire(front->note); /* cached plan must not change result type: a new Parse of the text must be a new statement */
+	if (front && front->mark == MARK_DUPLICATE && strcmp(r.sqlstate, SQLSTATE_STATEMENT_EXISTS) == 0)
+		report_error(made, "ERROR", SQLSTATE_STATEMENT_EXISTS, "prepared statement \"%s\" already exists", (const char *)front->note);
+	else
+		parcel_pass(c->worker->to_client, p, f->size);
+	replies_take(&s->replies, 'E', NULL);
+	return true;
+}
+
+static void count_query(struct client *c, char status)
+{
+	struct pool_counts *n = &c->pool->counts;
+	usec_t now = loop_now(c->worker->loop);
+
+	c->in_query = false;
+	c->deadline_query = 0;
+	count_add(&n->queries, 1);
+	count_add(&n->query_us, (uint64_t)(now - c->query_at));
+	if (status != 'I')
+		return;
+	count_add(&n->xacts, 1);
+	count_add(&n->xact_us, (uint64_t)(now - c->xact_at));
+	c->xact_at = now;
+}
+
+/* ReadyForQuery that was for the client. True: the two may part. */
+static bool client_ready(struct server *s, struct client *c)
+{
+	count_query(c, s->status);
+	if (!replies_empty(&s->replies)) {
+		query_begins(c);
+		return false;
+	}
+	return c->mode != POOL_SESSION && server_is_clean(s) && c->pass_left == 0;
+}
+
+static bool breaks_statement_mode(const struct server *s, const struct client *c)
+{
+	return c->mode == POOL_STATEMENT && s->status != 'I';
+}
+
+static void take_copy_tag(struct client *c, const struct reply *front, const uint8_t *p, const struct frame *f)
+{
+	struct buf *made = parcel_made(c->worker->to_client);
+
+	if (front->mark != MARK_DEALLOCATE) {
+		parcel_pass(c->worker->to_client, p, f->size);
+		return;
+	}
+	size_t begun = msg_begin(made, 'C'); /* it stood for a DEALLOCATE */
+	msg_str(made, "DEALLOCATE");
+	msg_end(made, begun);
+}
+
+/* One message that is there as a whole. False: stop, the two have parted or are closed. */
+static bool server_message(struct server *s, struct client *c, const uint8_t *p, const struct frame *f, bool *part)
+{
+	struct parcel *out = c->worker->to_client;
+	struct reply *front = replies_front(&s->replies);
+
+	switch (f->type) {
+	case 'S':
+		take_parameter(s, c, p, f);
+		return true;
+	case 'E':
+		if (!take_error(s, c, p, f))
+			return false;
+		replies_make_up(&s->replies);
+		return true;
+	case 'I':
+		if (front && front->act == REPLY_FORWARD) {
+			struct reply was = *front;
+			if (replies_take(&s->replies, 'I', NULL) == VERDICT_BAD)
+				break;
+			take_copy_tag(c, &was, p, f);
+			replies_make_up(&s->replies);
+			return true;
+		}
+		break;
+	case 'C':
+		if (front && front->act == REPLY_FORWARD)
+			take_tag(s, c, p + FRAME_HEAD, f->size - FRAME_HEAD);
+		break;
+	case 'Z':
+		if (f->size != FRAME_HEAD + 1)
+			return bad_server(s, "malformed ReadyForQuery from server", 0);
+		s->status = (char)p[FRAME_HEAD];
+		break;
+	default:
+		break;
+	}
+	switch (replies_take(&s->replies, f->type, NULL)) {
+	case VERDICT_BAD:
+		bad_server(s, "unexpected message from server", 0);
+		return false;
+	case VERDICT_SKIP:
+		replies_make_up(&s->replies);
+		return true;
+	case VERDICT_FORWARD:
+		break;
+	}
+	parcel_pass(out, p, f->size);
+	replies_make_up(&s->replies);
+	if (f->type == 'Z')
+		*part = client_ready(s, c);
+	return true;
+}
+
+/* A message that passes as it comes: only its first piece is judged. */
+static bool server_passes(struct server *s, const struct frame *f)
+{
+	enum reply_verdict v = VERDICT_FORWARD;
+
+	if (f->type != 'N' && f->type != 'A') {
+		v = replies_take(&s->replies, f->type, NULL);
+	} else {
+		struct reply *front = replies_front(&s->replies);
+		v = front && front->act == REPLY_SKIP && front->kind == REPLY_QUERY ? VERDICT_SKIP : VERDICT_FORWARD;
+	}
+	if (v == VERDICT_BAD) {
+		bad_server(s, "unexpected message from server", 0);
+		return false;
+	}
+	s->pass_left = f->size;
+	s->pass_drop = v == VERDICT_SKIP;
+	return true;
+}
+
+static size_t pass_server(struct server *s, struct client *c, const uint8_t *p, size_t len)
+{
+	uint32_t n = len < s->pass_left ? (uint32_t)len : s->pass_left;
+
+	if (!s->pass_drop)
+		parcel_pass(c->worker->to_client, p, n);
+	s->pass_left -= n;
+	if (s->pass_left == 0)
+		replies_make_up(&s->replies);
+	return n;
+}
+
+static void send_back(struct server *s, struct client *c)
+{
+	if (parcel_empty(c->worker->to_client))
+		return;
+	parcel_send(c->worker->to_client, &c->stream);
+	if (stream_is_full(&c->stream))
+		stream_pause(&s->stream);
+}
+
+static size_t relay_server_bytes(struct stream *st, const uint8_t *p, size_t len)
+{
+	struct server *s = st->owner;
+	struct client *c = s->user;
+	size_t used = 0;
+	bool part = false;
+	struct frame f;
+
+	stream_want(st, 0);
+	count_add(&s->pool->counts.sent, len - stream_left(st).len);
+	while (used < len && !part) {
+		if (s->pass_left) {
+			used += pass_server(s, c, p + used, len - used);
+			continue;
+		}
+		enum parse parsed = frame_peek(p + used, len - used, &f);
+		if (parsed == PARSE_MORE)
+			break;
+		uint8_t treat = parsed == PARSE_BAD ? TREAT_BAD : treat_of_server[f.type];
+		if (treat == TREAT_BAD)
+			return bad_server(s, "bad message from server", len);
+		if (treat == TREAT_PASS) {
+			if (!server_passes(s, &f))
+				return len;
+			continue;
+		}
+		if (f.have < f.size) {
+			stream_want(st, f.size);
+			break;
+		}
+		if (!server_message(s, c, p + used, &f, &part))
+			return len;
+		used += f.size;
+	}
+	send_back(s, c);
+	if (breaks_statement_mode(s, c)) {
+		struct err err;
+		err_set(&err, SQLSTATE_PROTOCOL, "transaction blocks not allowed in statement pooling mode");
+		client_close(c, &err, err.text);
+		return used;
+	}
+	if (part)
+		link_part(c);
+	else
+		watch_idle(c);
+	return used;
+}
+
+static void relay_server_drained(struct stream *st)
+{
+	struct server *s = st->owner;
+	struct client *c = s->user;
+
+	if (c && c->state == CLIENT_ACTIVE)
+		stream_resume(&c->stream);
+}
+
+static void relay_lost(struct server *s, const struct err *why)
+{
+	struct client *c = s->user;
+
+	c->server = NULL;
+	parcel_drop(c->worker->to_server);
+	client_close(c, s->said_fatal ? NULL : why, why->text);
+}
+
+static void nudge_read(struct loop *here, struct mail *m)
+{
+	struct worker *w = here->owner;
+
+	mem_free(m);
+	hash_each(link, &w->lanes) {
+		struct lane *l = owner_of(link, struct lane, link);
+		loop_later(l->loop, &l->serve_later);
+	}
+}
+
+/* A user's cap spans lanes: all are told. Rare: only while somebody waits for such a cap. */
+static void cap_room(struct lane *l)
+{
+	for (int i = 0; i < n_workers; i++) {
+		if (workers[i]->loop == l->loop)
+			continue;
+		struct mail *m = mem_make(struct mail);
+		m->read = nudge_read;
+		mail_send(workers[i]->loop, m);
+	}
+	loop_later(l->loop, &l->serve_later);
+}
+
+const struct server_user_calls relay_server_calls = {
+	.bytes = relay_server_bytes,
+	.drained = relay_server_drained,
+	.lost = relay_lost,
+	.settled = link_settled,
+	.undone = link_undone,
+	.cap_room = cap_room,
+};
+
+/* ---- parting by force, cancel ---- */
+
+void relay_part(struct client *c)
+{
+	struct server *s = c->server;
+
+	c->server = NULL;
+	if (c->pass_left && !c->pass_drop) {
+		server_close(s, NULL, "client gone in the middle of a message");
+		return;
+	}
+	stream_resume(&s->stream);
+	server_abandon(s);
+}
+
+/* The batch at the front of what the client sent is refused; a simple query with its own ReadyForQuery, an extended batch up to its Sync. */
+void relay_cancel_waiting(struct client *c)
+{
+	struct span left = stream_left(&c->stream);
+	struct frame f;
+	struct err err;
+
+	pool_give_up(&c->waiter);
+	c->deadline_wait = c->deadline_notice = 0;
+	if (c->welcome_due || frame_peek(left.p, left.len, &f) != PARSE_OK) {
+		err_set(&err, SQLSTATE_CANCELED, "canceling statement due to user request");
+		client_close(c, &err, err.text);
+		return;
+	}
+	client_move(c, CLIENT_IDLE);
+	err_set(&err, SQLSTATE_CANCELED, "canceling statement due to user request");
+	client_error(c, "ERROR", &err);
+	c->pass_left = f.size;
+	c->pass_drop = true;
+	if (f.type == 'Q' || f.type == 'F') {
+		struct buf b = {0};
+		msg_ready(&b, 'I');
+		client_send(c, &b);
+		buf_free(&b);
+	} else {
+		c->refusing = true;
+	}
+	stream_resume(&c->stream);
+}

@@ -1,0 +1,95 @@
+/* The end of a client's login: its pool, its place among the worker's clients, and what PostgreSQL would tell it. When no server of the
+ * target was ever opened, nobody knows what that is: then the client waits for one. */
+#include "proxy/cancel.h"
+#include "proxy/greet.h"
+#include "proxy/link.h"
+#include "proxy/sweep.h"
+#include "proxy/worker.h"
+#include "wire/frame.h"
+#include "wire/report.h"
+#include "wire/writer.h"
+
+/* The target's ParameterStatus messages, with the values this client asked for in place of the server's. */
+static void write_parameters(struct client *c, struct buf *out)
+{
+	const struct setup *setup = c->worker->setup;
+	struct span all = buf_span(&c->pool->target->welcome.messages);
+	struct frame f;
+
+	while (all.len && frame_peek(all.p, all.len, &f) == PARSE_OK) {
+		const char *name = (const char *)all.p + FRAME_HEAD;
+		int i = setup_guc(setup, name, strlen(name));
+		if (i >= 0 && c->gucs.at[i])
+			msg_parameter(out, name, c->gucs.at[i]->text);
+		else
+			buf_add(out, all.p, f.size);
+		all.p += f.size;
+		all.len -= f.size;
+	}
+}
+
+static void send_welcome(struct client *c)
+{
+	const struct settings *set = &c->worker->setup->conf->set;
+	struct buf b = {0};
+	uint32_t pid, key;
+
+	write_parameters(c, &b);
+	cancel_key(c, &pid, &key);
+	msg_key(&b, pid, key);
+	if (set->login_notify_message[0])
+		report_notice(&b, set->login_notify_message);
+	msg_ready(&b, 'I');
+	client_send(c, &b);
+	buf_free(&b);
+}
+
+static bool join_pool(struct client *c)
+{
+	const struct conf *conf = c->worker->setup->conf;
+	const struct conf_entry *line = conf_entry(conf, c->database);
+	struct conf_entry *made = line ? NULL : conf_entry_make(conf, c->database);
+	const struct conf_entry *e = line ? line : made;
+	struct policy policy;
+
+	if (!e)
+		return false;
+	struct lane *l = worker_lane(c->worker, e->cluster);
+	c->pool = lane_pool(l, e, e->user ? e->user : c->user, c->org->id);
+	conf_policy(conf, e, c->user, c->org->id, &policy);
+	c->mode = policy.pool_mode;
+	conf_entry_free(&made);
+	pool_client_add(c->pool);
+	count_add(&c->pool->counts.client_logins, 1);
+	greet_teach(c, c->pool->target);
+	greet_free(c);
+	c->slot = worker_slot_take(c->worker, c);
+	return true;
+}
+
+void client_welcome(struct client *c)
+{
+	usec_t idle;
+	struct err err;
+
+	verify_here(c->worker->loop);
+	if (!c->pool && !join_pool(c)) {
+		err_set(&err, "3D000", "no such database: %s", c->database);
+		client_close(c, &err, err.text);
+		return;
+	}
+	timer_stop(&c->timer);
+	if (!c->pool->target->welcome.known) {
+		link_get_welcome(c);
+		return;
+	}
+	if (c->state == CLIENT_GREET)
+		client_move(c, CLIENT_IDLE);
+	send_welcome(c);
+	idle = c->pool->policy.client_idle_timeout;
+	if (idle) {
+		c->deadline_idle = loop_now(c->worker->loop) + idle;
+		sweep_set(c);
+	}
+	stream_resume(&c->stream);
+}

@@ -1,0 +1,178 @@
+/* See proxy/worker.h. */
+#include "proxy/worker.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "proxy/greet.h"
+#include "proxy/parcel.h"
+#include "proxy/relay.h"
+
+struct worker *workers[WORKERS_MOST];
+int n_workers;
+struct worker *control;
+atomic_ullong last_connection_id;
+atomic_int process_stage;
+const struct console_calls *console_calls;
+
+static const char *worker_name(int id)
+{
+	static char names[WORKERS_MOST][24];
+
+	if (id < 0)
+		return "control";
+	snprintf(names[id], sizeof(names[id]), "worker-%d", id);
+	return names[id];
+}
+
+struct worker *worker_new(int id, struct setup *setup)
+{
+	struct worker *w = mem_make(struct worker);
+
+	w->id = id;
+	w->loop = loop_new(worker_name(id), id);
+	w->loop->owner = w;
+	w->setup = setup_ref(setup);
+	w->started_at = clock_now();
+	list_init(&w->listeners);
+	for (int i = 0; i < CLIENT_STATES; i++)
+		list_init(&w->clients[i]);
+	w->to_server = mem_make(struct parcel);
+	w->to_client = mem_make(struct parcel);
+	return w;
+}
+
+void worker_free(struct worker **wp)
+{
+	struct worker *w = *wp;
+	struct err why;
+
+	*wp = NULL;
+	err_set(&why, "57P01", "server shutting down");
+	for (int state = 0; state < CLIENT_CLOSING; state++)
+		list_each_safe(link, &w->clients[state])
+			client_close(list_owner(link, struct client, link), &why, "server shutting down");
+	list_each_safe(link, &w->listeners) {
+		struct listener *l = list_owner(link, struct listener, link);
+		list_take(&l->link);
+		if (addr_is_unix(&l->addr) && l->addr.un.sun_path[0])
+			unlink(l->addr.un.sun_path);
+		listener_stop(l);
+		mem_free(l);
+	}
+	hash_each(link, &w->lanes) {
+		struct lane *l = owner_of(link, struct lane, link);
+		lane_free(&l);
+	}
+	hash_free(&w->lanes);
+	stream_buffers_free(w->loop);
+	loop_free(&w->loop);
+	stmt_book_free(&w->stmt_book);
+	guc_book_free(&w->guc_book);
+	parcel_free(w->to_server);
+	parcel_free(w->to_client);
+	mem_free(w->to_server);
+	mem_free(w->to_client);
+	buf_free(&w->scratch);
+	mem_free(w->slots);
+	mem_free(w->next_slots);
+	setup_drop(&w->setup);
+	mem_free(w);
+}
+
+void worker_adopt(struct worker *w, struct setup *setup)
+{
+	struct setup *old = w->setup;
+
+	verify_here(w->loop);
+	w->setup = setup_ref(setup);
+	hash_each(link, &w->lanes)
+		lane_adopt(owner_of(link, struct lane, link), setup);
+	setup_drop(&old);
+}
+
+static void accepted(struct listener *l, int fd)
+{
+	struct worker *w = l->owner;
+	const struct settings *set = &w->setup->conf->set;
+	struct addr peer = l->addr;
+
+	if (!addr_is_unix(&l->addr)) {
+		if (!addr_of_peer(&peer, fd)) {
+			close(fd);
+			return;
+		}
+		sock_tune(fd, &(struct sock_options){set->tcp_keepalive, set->tcp_keepcnt, set->tcp_keepidle, set->tcp_keepintvl, set->tcp_user_timeout, set->tcp_socket_buffer});
+	}
+	greet_begin(client_new(w, fd, &peer));
+}
+
+void worker_listen(struct worker *w, int fd)
+{
+	struct listener *l = mem_make(struct listener);
+
+	listener_start(l, w->loop, fd, accepted, w);
+	list_push(&w->listeners, &l->link);
+}
+
+static bool lane_same(const struct hash_link *link, const void *key)
+{
+	return owner_of(link, struct lane, link)->cluster == key;
+}
+
+struct lane *worker_lane(struct worker *w, const struct conf_cluster *cc)
+{
+	struct cluster *c = cluster_of(cc->name, cc->max_server_conn);
+	uint64_t hash = hash_bytes(&c, sizeof(c));
+	struct hash_link *link = hash_find(&w->lanes, hash, lane_same, c);
+
+	verify_here(w->loop);
+	verify(c->home == w->id);
+	if (link)
+		return owner_of(link, struct lane, link);
+	struct lane *l = lane_new(w->loop, c, w->setup, &w->guc_book, &w->stmt_book, &relay_server_calls, &last_connection_id);
+	int stage = atomic_load(&process_stage);
+	l->suspended = stage == STAGE_PAUSED || stage == STAGE_WAIT_SERVERS;
+	hash_add(&w->lanes, &l->link, hash);
+	return l;
+}
+
+int worker_loops(struct loop *out[WORKERS_MOST + 1])
+{
+	for (int i = 0; i < n_workers; i++)
+		out[i] = workers[i]->loop;
+	out[n_workers] = control->loop;
+	return n_workers + 1;
+}
+
+/* ---- slots ---- */
+
+uint32_t worker_slot_take(struct worker *w, struct client *c)
+{
+	uint32_t slot = w->free_slot;
+
+	if (slot) {
+		w->free_slot = w->next_slots[slot];
+	} else {
+		if (w->n_slots == 0)
+			w->n_slots = 1; /* slot 0 is none */
+		if (w->n_slots >= w->room_slots) {
+			w->room_slots = w->room_slots ? w->room_slots * 2 : 64;
+			w->slots = mem_grow(w->slots, w->room_slots * sizeof(*w->slots));
+			w->next_slots = mem_grow(w->next_slots, w->room_slots * sizeof(*w->next_slots));
+		}
+		slot = w->n_slots++;
+	}
+	w->slots[slot] = c;
+	random_bytes(&c->cancel_secret, sizeof(c->cancel_secret));
+	return slot;
+}
+
+void worker_slot_give(struct worker *w, uint32_t slot)
+{
+	w->slots[slot] = NULL;
+	w->next_slots[slot] = w->free_slot;
+	w->free_slot = slot;
+}
