@@ -42,12 +42,21 @@ struct target {
 	usec_t retry_wait;            /* back-off, doubles up to server_login_retry */
 	struct timer retry;
 	bool changed;                 /* by the reload at hand */
+	struct spelling *spellings;   /* owns: settings that its servers have accepted */
+	int n_spellings;
 };
+
+/* A setting's value as a client wrote it and as PostgreSQL reports it ("ISO" and "ISO, MDY"). */
+struct spelling {
+	int guc;
+	struct guc_value *asked, *reported; /* refs */
+};
+#define SPELLINGS_MOST 64
 
 struct flow {
 	struct hash_link link;
 	struct lane *lane;
-	char key[72];         /* the org's id */
+	char key[ORG_ID_MOST + 1]; /* the org's id */
 	int n_pools;
 	double weight;
 	double vtime;         /* slot time used over weight, in seconds */
@@ -155,5 +164,7 @@ void pool_serve_soon(struct pool *p); /* at the end of the turn */
 bool pool_is_held(const struct pool *p); /* paused */
 /* Logins of this target fail: err is the answer for clients, in full. False: they do not, or other servers of it are alive. */
 bool target_refuses(const struct target *t, bool fresh, struct err *err);
+struct guc_value *target_spelling(const struct target *t, int guc, const struct guc_value *asked); /* borrowed; NULL: not tried yet */
+void target_spelling_add(struct target *t, int guc, struct guc_value *asked, struct guc_value *reported);
 void target_login_failed(struct target *t, const struct err *err, bool server_said);
 void target_login_worked(struct target *t);

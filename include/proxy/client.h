@@ -60,7 +60,12 @@ struct client {
 	bool pass_drop;            /* ... or dropped */
 	bool in_query;             /* something was sent that is not answered */
 	bool link_due;             /* a server was granted: settings go ahead of the first message */
-	bool welcome_due;          /* waits for a server only to learn the welcome */
+	bool welcome_due;          /* wants a server only to log in: to learn the welcome, to have its settings tried */
+	bool verify_due;           /* ... asked for settings that no server of the target has accepted yet */
+	bool may_part;             /* ReadyForQuery was passed on and nothing came from the client since */
+	bool leaving;              /* said Terminate behind something that is not answered yet */
+	uint8_t effect;            /* enum effect of the last statement: what its loss means (proxy/inspect) */
+	struct later welcome_later;
 	bool unnamed_deallocates;  /* its unnamed statement is DEALLOCATE of a name that only we know */
 	bool portal_deallocates;   /* ... and so does its unnamed portal */
 
@@ -86,5 +91,3 @@ void client_error(struct client *c, const char *severity, const struct err *err)
 void client_who(const struct client *c, struct who *out, char peer[ADDR_TEXT]);
 const char *client_state_name(const struct client *c); /* as SHOW CLIENTS: active, waiting, idle, ... */
 
-/* Logged in: gets pool, slot and cancel key; sends the welcome when it is known, waiting for a server if need be. Called by proxy/greet in the client's home loop. */
-void client_welcome(struct client *c);

@@ -5,6 +5,9 @@
 #include "proxy/client.h"
 #include "wire/frame.h"
 
+/* What a statement does, as far as its first word tells: enough to say what the loss of its answer means. */
+enum effect { EFFECT_READS, EFFECT_WRITES, EFFECT_ENDS /* a transaction */ };
+
 enum inspected { INSPECT_DONE, INSPECT_MORE, INSPECT_BAD };
 
 /* p: the message, f->have bytes of it. DONE: *used bytes of it were dealt with; what is left of it is plain and passes. MORE: *want bytes are needed. */

@@ -21,7 +21,7 @@ enum mark {
 
 /* Asks the pool for a server. True: joined. False: it waits or is closed. */
 bool link_get(struct client *c);
-/* The same for a client that logs in and whose target has no welcome yet: it gets its welcome when a server is there. */
+/* The same for a client that logs in and needs a server for it (proxy/welcome). */
 void link_get_welcome(struct client *c);
 /* Once, before the first message to a new server: puts what has to go ahead into the worker's to_server parcel. */
 void link_prelude(struct client *c);

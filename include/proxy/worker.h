@@ -27,6 +27,7 @@ struct worker {
 	uint32_t n_slots, room_slots, free_slot;
 	struct parcel *to_server, *to_client; /* own: what is being put together for one send */
 	struct buf scratch;
+	struct later warm_later;
 	count_t logins, refused_logins;
 	usec_t started_at;
 };

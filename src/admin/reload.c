@@ -16,6 +16,9 @@ struct reload {
 
 static bool under_way;
 
+/* What the first load found: told when the log is where the configuration wants it. */
+static struct conf_report first_report;
+
 /* What the command line said: it holds over all reloads. */
 static struct {
 	bool quiet;
@@ -40,15 +43,11 @@ static void log_lines(enum log_level level, const struct buf *text)
 	}
 }
 
-static struct conf *load(const char *path)
+static void log_report(struct conf_report *report)
 {
-	struct conf_report report = {0};
-	struct conf *conf = conf_load(path, &report);
-
-	log_lines(LOG_WARNING_, &report.warnings);
-	log_lines(LOG_ERROR_, &report.errors);
-	conf_report_free(&report);
-	return conf;
+	log_lines(LOG_WARNING_, &report->warnings);
+	log_lines(LOG_ERROR_, &report->errors);
+	conf_report_free(report);
 }
 
 static void tell(const struct reload *r, const struct err *err)
@@ -170,12 +169,14 @@ void reload_start(reload_done_fn done, void *arg)
 {
 	const struct conf *now = control->setup->conf;
 	const char *path = now->set.conffile[0] ? now->set.conffile : now->file;
+	struct conf_report report = {0};
 	struct err err;
 
 	verify_here(control->loop);
 	if (refuse_second(done, arg))
 		return;
-	struct conf *conf = load(path);
+	struct conf *conf = conf_load(path, &report);
+	log_report(&report);
 	if (conf) {
 		put_in_force(conf, done, arg);
 		return;
@@ -201,17 +202,19 @@ void reload_set(const char *name, const char *value, reload_done_fn done, void *
 
 struct setup *reload_first(const char *path, bool quiet, int verbose)
 {
-	struct conf *conf = load(path);
-	struct setup *setup;
+	struct conf *conf = conf_load(path, &first_report);
+	struct setup *setup = NULL;
 	struct err err;
 
 	given.quiet = quiet;
 	given.verbose = verbose;
-	if (!conf)
-		return NULL;
-	setup = setup_new(conf, NULL, &err);
+	if (conf) {
+		setup = setup_new(conf, NULL, &err);
+		if (!setup)
+			log_error("%s", err.text);
+	}
 	if (!setup)
-		log_error("%s", err.text);
+		log_report(&first_report);
 	return setup;
 }
 
@@ -246,6 +249,7 @@ void reload_apply(const struct setup *setup)
 	const struct conf *conf = setup->conf;
 
 	log_follow(&conf->set);
+	log_report(&first_report);
 	resolve_set_ttl(conf->set.dns_max_ttl, conf->set.dns_nxdomain_ttl);
 	if (control) /* else clusters have no homes to be given yet: lanes make them on first use */
 		ceilings_follow(conf);

@@ -29,7 +29,7 @@ static void ask_pool(const struct pool *p, usec_t now, struct buf *out)
 		.xacts = count_read(&p->counts.xacts), .queries = count_read(&p->counts.queries), .wait_us = count_read(&p->counts.wait_us),
 	};
 
-	strncpy(s.id, p->flow->key, sizeof(s.id) - 1);
+	strcpy(s.id, p->flow->key);
 	buf_add(out, &s, sizeof(s));
 }
 

@@ -60,7 +60,7 @@ static void generation_free(void)
 	stats.n_last = 0;
 }
 
-/* Entries are few hundreds at most times and both lists are in order of names, so the search begins where the last one ended. */
+/* Both lists are in order of names, so each search begins where the last one ended. */
 static void averages_of(const struct totals *now, int n, usec_t passed, struct totals *out)
 {
 	static const struct totals nothing;

@@ -116,6 +116,22 @@ struct side_before {
 	uint64_t digest;
 };
 
+/* TLS is off, but what is written must be right all the same: a wrong word is told now and not on the day it is turned on. */
+static bool words_are_sound(const struct tls_want *want, struct err *err)
+{
+	struct tls_want words = *want;
+	struct err why = {0};
+	struct tls_setup *tried;
+
+	words.ca_file = words.cert_file = words.key_file = NULL;
+	words.side = TLS_CONNECT; /* which needs no certificate */
+	tried = tls_setup_new(&words, &why);
+	if (!tried)
+		return err_set(err, NULL, "%s: %s", want->side == TLS_ACCEPT ? "client_tls" : "server_tls", why.text);
+	tls_setup_drop(&tried);
+	return true;
+}
+
 /* Fills in *tls (stays NULL under `disable`) and *digest. The mode is part of the digest: a server opened in clear under
  * `prefer` must not live on under `require`. */
 static bool side_build(const struct tls_want *want, enum sslmode mode, struct side_before before, struct tls_setup **tls, uint64_t *digest, struct err *err)
@@ -124,7 +140,7 @@ static bool side_build(const struct tls_want *want, enum sslmode mode, struct si
 
 	if (mode == SSL_DISABLE) {
 		*digest = 0;
-		return true;
+		return words_are_sound(want, err);
 	}
 	*digest = hash_join(tls_want_digest(want), (uint64_t)mode);
 	if (before.tls && before.digest == *digest) {

@@ -62,6 +62,41 @@ static bool check_syslog_facility(const char *value, struct err *err)
 	return err_set(err, "22023", "syslog_facility: \"%.64s\" is not one of auth authpriv daemon user local0 ... local7", value);
 }
 
+static const struct word tls_versions[] = {
+	{"secure", 0, WORD_BUILT}, {"default", 0, WORD_BUILT}, {"all", 0, WORD_BUILT}, {"legacy", 0, WORD_BUILT}, {"tlsv1", 0, WORD_BUILT},
+	{"tlsv1.0", 0, WORD_BUILT}, {"tlsv1.1", 0, WORD_BUILT}, {"tlsv1.2", 0, WORD_BUILT}, {"tlsv1.3", 0, WORD_BUILT},
+	{NULL, 0, WORD_BUILT},
+};
+
+/* PgBouncer's list: parted by commas or colons, "!" takes a version away. */
+static bool check_tls_protocols(const char *setting, const char *value, struct err *err)
+{
+	const char *at = value;
+
+	for (;;) {
+		char word[16] = "";
+		at += strspn(at, ",:! \t");
+		size_t len = strcspn(at, ",: \t");
+		if (len == 0)
+			return true;
+		if (len < sizeof(word))
+			memcpy(word, at, len);
+		if (!word_find(tls_versions, word))
+			return err_set(err, "22023", "%s: \"%.*s\" is not one of secure all tlsv1.0 tlsv1.1 tlsv1.2 tlsv1.3", setting, len > 64 ? 64 : (int)len, at);
+		at += len;
+	}
+}
+
+static bool check_client_tls_protocols(const char *value, struct err *err)
+{
+	return check_tls_protocols("client_tls_protocols", value, err);
+}
+
+static bool check_server_tls_protocols(const char *value, struct err *err)
+{
+	return check_tls_protocols("server_tls_protocols", value, err);
+}
+
 bool check_is_console(const char *dbname)
 {
 	return strcmp(dbname, "pgbouncer") == 0 || strcmp(dbname, "pgweir") == 0;
@@ -77,6 +112,8 @@ static const struct {
 	bool (*check)(const char *value, struct err *err);
 } checks[] = {
 	{"auth_dbname", check_auth_dbname},
+	{"client_tls_protocols", check_client_tls_protocols},
+	{"server_tls_protocols", check_server_tls_protocols},
 	{"org_pattern", check_org_pattern},
 	{"org_sources", check_org_sources},
 	{"syslog_facility", check_syslog_facility},

@@ -100,14 +100,18 @@ static void signal_came(evutil_socket_t number, short what, void *arg)
 	s->run();
 }
 
-void control_run(void)
-{
-	struct event *events[N_SIGNALS];
+static struct event *events[N_SIGNALS];
 
+void control_prepare(void)
+{
 	for (size_t i = 0; i < N_SIGNALS; i++) {
 		events[i] = evsignal_new(control->loop->base, table[i].number, signal_came, (void *)&table[i]);
 		verify(events[i] && event_add(events[i], NULL) == 0);
 	}
+}
+
+void control_run(void)
+{
 	stats_start();
 	notify_ready();
 	loop_run(control->loop);

@@ -50,6 +50,7 @@ static void free_workers(void)
 
 static void run(void)
 {
+	control_prepare();
 	for (int i = 0; i < n_workers; i++)
 		loop_start(workers[i]->loop);
 	log_log("process up: " PACKAGE_NAME " " PACKAGE_VERSION ", libevent %s, %d worker(s)", event_get_version(), n_workers);

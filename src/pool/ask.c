@@ -32,6 +32,12 @@ void ask_reset(struct server *s)
 	server_discarded(s);
 }
 
+void ask_org_reset(struct server *s, const char *sql)
+{
+	ask(s, SERVER_RESET, sql);
+	server_discarded(s);
+}
+
 void ask_rollback(struct server *s)
 {
 	ask(s, SERVER_RESET, "ROLLBACK");

@@ -89,8 +89,30 @@ const struct conf_entry *target_entry(const struct target *t)
 	return e ? e : t->made;
 }
 
+struct guc_value *target_spelling(const struct target *t, int guc, const struct guc_value *asked)
+{
+	for (int i = 0; i < t->n_spellings; i++)
+		if (t->spellings[i].guc == guc && t->spellings[i].asked == asked)
+			return t->spellings[i].reported;
+	return NULL;
+}
+
+void target_spelling_add(struct target *t, int guc, struct guc_value *asked, struct guc_value *reported)
+{
+	if (!asked || !reported || t->n_spellings == SPELLINGS_MOST || target_spelling(t, guc, asked))
+		return;
+	if (!t->spellings)
+		t->spellings = mem_new(SPELLINGS_MOST * sizeof(*t->spellings));
+	t->spellings[t->n_spellings++] = (struct spelling){guc, guc_ref(asked), guc_ref(reported)};
+}
+
 static void target_free(struct target *t)
 {
+	for (int i = 0; i < t->n_spellings; i++) {
+		guc_drop(&t->spellings[i].asked);
+		guc_drop(&t->spellings[i].reported);
+	}
+	mem_free(t->spellings);
 	hash_take(&t->lane->targets, &t->link);
 	timer_stop(&t->retry);
 	conf_entry_free(&t->made);
@@ -296,6 +318,7 @@ void lane_adopt(struct lane *l, const struct setup *setup)
 	hash_each(link, &l->targets) {
 		struct target *t = owner_of(link, struct target, link);
 		timer_stop(&t->retry); /* the new configuration may be the cure */
+		t->failing_since = 0;
 		if (t->changed)
 			t->welcome.known = false;
 	}

@@ -6,6 +6,8 @@
  * blocked, and among blocked pools the flow with the least slot time for its weight is the next. */
 #include "pool/pool.h"
 
+#include <strings.h>
+
 #include "base/random.h"
 #include "pool/ask.h"
 #include "pool/order.h"
@@ -51,6 +53,39 @@ static void flow_settle(struct server *s)
 	s->charge = 0;
 }
 
+/* ---- blocked pools ---- */
+
+static atomic_int *starved_count(const struct pool *p, enum cap cap)
+{
+	if (cap == CAP_USER)
+		return &p->target->user->starved;
+	return cap == CAP_ENTRY ? &p->target->entry->starved : NULL;
+}
+
+static void unblock(struct pool *p)
+{
+	atomic_int *starved = starved_count(p, p->blocked_by);
+
+	if (!heap_has(&p->blocked))
+		return;
+	heap_take(&p->lane->blocked, &p->blocked);
+	if (starved)
+		atomic_fetch_sub(starved, 1);
+	p->blocked_by = CAP_NONE;
+}
+
+static void block(struct pool *p, enum cap cap)
+{
+	if (heap_has(&p->blocked) && p->blocked_by == cap)
+		return;
+	unblock(p);
+	p->blocked_by = cap;
+	heap_add(&p->lane->blocked, &p->blocked);
+	atomic_int *starved = starved_count(p, cap);
+	if (starved)
+		atomic_fetch_add(starved, 1);
+}
+
 /* ---- granting ---- */
 
 static void note_wait(struct pool *p, usec_t since)
@@ -71,7 +106,8 @@ static void hand_to(struct server *s, void *user)
 static void waiter_out(struct waiter *w)
 {
 	list_take(&w->link);
-	w->pool->n_waiters--;
+	if (--w->pool->n_waiters == 0)
+		unblock(w->pool);
 }
 
 static void grant_first(struct pool *p, struct server *s)
@@ -228,51 +264,30 @@ static struct server *idle_to_take_over(struct pool *p)
 	return NULL;
 }
 
-static void take_over(struct server *s, struct pool *p)
+/* True: it can be used at once, DISCARD ALL goes ahead of the next query. A reset of the operator's own making may fail, and what stands
+ * behind it would run in the other org's session; so its answer is awaited. */
+static bool take_over(struct server *s, struct pool *p)
 {
+	const struct conf_entry *e = target_entry(s->target);
+	const char *reset = e ? e->cluster->org_reset_query : NULL;
+
 	server_change_pool(s, p);
-	s->dirty = true;
 	count_add(&p->counts.handovers, 1);
+	if (!reset || strcasecmp(reset, "DISCARD ALL") == 0) {
+		s->dirty = true;
+		return true;
+	}
+	ask_org_reset(s, reset);
+	return false;
 }
 
-/* ---- blocked pools ---- */
-
-static atomic_int *starved_count(const struct pool *p, enum cap cap)
-{
-	if (cap == CAP_USER)
-		return &p->target->user->starved;
-	return cap == CAP_ENTRY ? &p->target->entry->starved : NULL;
-}
-
-static void unblock(struct pool *p)
-{
-	atomic_int *starved = starved_count(p, p->blocked_by);
-
-	if (!heap_has(&p->blocked))
-		return;
-	heap_take(&p->lane->blocked, &p->blocked);
-	if (starved)
-		atomic_fetch_sub(starved, 1);
-	p->blocked_by = CAP_NONE;
-}
-
-static void block(struct pool *p, enum cap cap)
-{
-	if (heap_has(&p->blocked) && p->blocked_by == cap)
-		return;
-	unblock(p);
-	p->blocked_by = cap;
-	heap_add(&p->lane->blocked, &p->blocked);
-	atomic_int *starved = starved_count(p, cap);
-	if (starved)
-		atomic_fetch_add(starved, 1);
-}
+/* ---- serving ---- */
 
 /* Opens what the waiters need; true when a server was found that can be used at once instead. */
 static bool open_for_waiters(struct pool *p, struct server **found)
 {
 	*found = NULL;
-	while (p->n_state[SERVER_DIAL] + p->n_state[SERVER_LOGIN] + p->n_state[SERVER_TEST] < p->n_waiters) {
+	while (p->n_state[SERVER_DIAL] + p->n_state[SERVER_LOGIN] + p->n_state[SERVER_TEST] + p->n_state[SERVER_RESET] < p->n_waiters) {
 		enum cap cap = open_one(p);
 		if (cap == CAP_NONE)
 			continue;
@@ -305,12 +320,11 @@ void pool_serve(struct pool *p)
 		if (!s) {
 			if (!open_for_waiters(p, &s))
 				break;
-			take_over(s, p);
+			if (!take_over(s, p))
+				continue;
 		}
 		grant_first(p, s);
 	}
-	if (!p->n_waiters)
-		unblock(p);
 	timer_for(p);
 }
 
@@ -340,8 +354,6 @@ void pool_give_up(struct waiter *w)
 	if (!w->pool || !list_linked(&w->link))
 		return;
 	waiter_out(w);
-	if (w->pool->n_waiters == 0)
-		unblock(w->pool);
 }
 
 /* Among the blocked pools, the one that is due before `p` and that this server can help: directly if it is of the same target, else by its end. */
@@ -379,10 +391,8 @@ void pool_give(struct server *s)
 		return;
 	}
 	if (p->target == s->target) {
-		take_over(s, p);
-		grant_first(p, s);
-		if (!p->n_waiters)
-			unblock(p);
+		if (take_over(s, p))
+			grant_first(p, s);
 		return;
 	}
 	server_close(s, NULL, "evicted");
@@ -530,8 +540,8 @@ bool target_refuses(const struct target *t, bool fresh, struct err *err)
 {
 	const struct settings *set = &t->lane->setup->conf->set;
 
-	if (!t->failing_since || t->n_servers > t->n_logins || is_temporary(&t->last_err))
-		return false;
+	if (!timer_is_set(&t->retry) || t->n_servers > t->n_logins || is_temporary(&t->last_err))
+		return false; /* it works, or it is about to be tried again */
 	if (!fresh && !t->failed_by_server && loop_now(t->lane->loop) - t->failing_since < set->server_login_retry)
 		return false; /* a restart: those who were served before queue through it */
 	if (t->failed_by_server)
@@ -550,8 +560,6 @@ static void refuse_waiters(struct pool *p, const struct err *err, bool all)
 		waiter_out(w);
 		w->refused(w, err);
 	}
-	if (!p->n_waiters)
-		unblock(p);
 }
 
 void target_login_failed(struct target *t, const struct err *err, bool server_said)

@@ -22,7 +22,7 @@ static const char *const state_names[SERVER_STATES] = {
 static const unsigned legal_moves[SERVER_STATES] = {
 	[SERVER_DIAL] = MAY(LOGIN) | MAY(CLOSING),
 	[SERVER_LOGIN] = MAY(DIAL) | MAY(IDLE) | MAY(CLOSING), /* DIAL: the next host */
-	[SERVER_IDLE] = MAY(ACTIVE) | MAY(TEST) | MAY(CLOSING),
+	[SERVER_IDLE] = MAY(ACTIVE) | MAY(TEST) | MAY(RESET) | MAY(CLOSING),
 	[SERVER_ACTIVE] = MAY(IDLE) | MAY(RESET) | MAY(HELD) | MAY(CLOSING),
 	[SERVER_RESET] = MAY(IDLE) | MAY(HELD) | MAY(CLOSING),
 	[SERVER_TEST] = MAY(IDLE) | MAY(HELD) | MAY(CLOSING),
@@ -332,7 +332,7 @@ const char *server_overdue(const struct server *s)
 		return "server was left in a transaction";
 	if (s->lifetime == 0 && s->request_at)
 		return "server used once";
-	if (loop_now(s->loop) - s->ready_at >= s->lifetime)
+	if (s->lifetime && loop_now(s->loop) - s->ready_at >= s->lifetime)
 		return "server lifetime over";
 	if (p->policy.pool_size && p->n_servers > p->policy.pool_size + p->policy.reserve_pool_size)
 		return "pool is smaller now";
@@ -366,6 +366,8 @@ void server_ready(struct server *s)
 	timer_stop(&s->timer);
 	s->ready_at = now;
 	target_login_worked(s->target);
+	for (int i = 0; i < s->lane->setup->n_gucs; i++)
+		target_spelling_add(s->target, i, s->gucs_at_login.at[i], s->gucs_at_login.at[i]);
 	free_up(s);
 }
 

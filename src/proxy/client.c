@@ -6,6 +6,7 @@
 #include "proxy/greet.h"
 #include "proxy/relay.h"
 #include "proxy/sweep.h"
+#include "proxy/welcome.h"
 #include "proxy/worker.h"
 #include "wire/report.h"
 
@@ -57,6 +58,8 @@ static void client_ended(struct stream *s, const struct err *why)
 	struct client *c = s->owner;
 	char reason[120];
 
+	if (c->leaving)
+		return; /* it said so; what it sent before is seen through */
 	if (c->state == CLIENT_GREET && !c->logged_in && s->received == 0) {
 		client_leave(c, NULL); /* a health check: silent */
 		return;
@@ -70,7 +73,12 @@ static void client_secured(struct stream *s)
 	greet_secured(s->owner);
 }
 
-static const struct stream_calls client_calls = {.bytes = client_bytes, .drained = client_drained, .ended = client_ended, .secured = client_secured};
+static void client_first(struct stream *s, uint8_t byte)
+{
+	greet_first(s->owner, byte);
+}
+
+static const struct stream_calls client_calls = {.first = client_first, .bytes = client_bytes, .drained = client_drained, .ended = client_ended, .secured = client_secured};
 
 struct client *client_new(struct worker *w, int fd, const struct addr *peer)
 {
@@ -85,6 +93,7 @@ struct client *client_new(struct worker *w, int fd, const struct addr *peer)
 	list_push(&w->clients[CLIENT_GREET], &c->link);
 	w->n_clients[CLIENT_GREET]++;
 	timer_init(&c->timer, w->loop, sweep_fire);
+	later_init(&c->welcome_later, welcome_go_on);
 	stream_open(&c->stream, w->loop, fd, &client_calls, c);
 	return c;
 }
@@ -150,6 +159,7 @@ static void let_go(struct client *c)
 		console_calls->close(c);
 	greet_free(c);
 	timer_stop(&c->timer);
+	later_stop(&c->welcome_later);
 	stream_close(&c->stream);
 	if (c->slot)
 		worker_slot_give(w, c->slot);

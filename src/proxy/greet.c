@@ -26,6 +26,7 @@
 #include "proxy/greet_priv.h"
 #include "proxy/home.h"
 #include "proxy/lookup.h"
+#include "proxy/welcome.h"
 #include "proxy/worker.h"
 #include "tenant/resolve.h"
 #include "wire/sqlstate.h"

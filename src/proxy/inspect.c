@@ -4,7 +4,7 @@
  * is, so that PostgreSQL itself says that it does not exist; it cannot hit a statement of ours, see foreign_name. */
 #include "proxy/inspect.h"
 
-#include <stdio.h>
+#include <strings.h>
 
 #include "proxy/link.h"
 #include "proxy/parcel.h"
@@ -23,6 +23,29 @@ static struct buf *to_server(struct client *c)
 static int statements_most(const struct client *c)
 {
 	return c->worker->setup->conf->set.max_prepared_statements;
+}
+
+/* ---- what a statement does ---- */
+
+static bool begins_with(const uint8_t *sql, size_t len, const char *word)
+{
+	size_t n = strlen(word);
+	return len > n && strncasecmp((const char *)sql, word, n) == 0;
+}
+
+/* Whatever is not known to read is taken to write. */
+static uint8_t effect_of(const uint8_t *sql, size_t len)
+{
+	static const char *const reads[] = {"select", "show", "set", "begin", "start", "values", "table", "fetch", "reset", "declare", "close", "rollback", "abort"};
+
+	while (len && (*sql == ' ' || *sql == '\n' || *sql == '\t' || *sql == '\r' || *sql == '(')) {
+		sql++;
+		len--;
+	}
+	for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++)
+		if ((*sql | 0x20) == reads[i][0] && begins_with(sql, len, reads[i]))
+			return EFFECT_READS;
+	return begins_with(sql, len, "commit") || begins_with(sql, len, "end") ? EFFECT_ENDS : EFFECT_WRITES;
 }
 
 /* ---- statements on the server ---- */
@@ -130,6 +153,7 @@ static void parse_unnamed(struct client *c, const uint8_t *body, size_t len)
 	struct server *s = c->server;
 	size_t sql_len = strnlen((const char *)body, len);
 
+	c->effect = effect_of(body, sql_len);
 	c->unnamed.len = 0;
 	c->unnamed_deallocates = deallocates(c, body, sql_len);
 	if (c->unnamed_deallocates)
@@ -228,6 +252,7 @@ static const char *server_name(struct client *c, const char *name, struct stmt *
 	if (!n)
 		return foreign_name(c, name);
 	ensure(c, n->stmt);
+	c->effect = effect_of(n->stmt->body, n->stmt->len);
 	*plan = stmt_ref(n->stmt);
 	return n->stmt->name;
 }
@@ -341,6 +366,8 @@ static enum inspected inspect_query(struct client *c, const uint8_t *p, const st
 	size_t len = f->have - FRAME_HEAD;
 	enum mark mark = MARK_NONE;
 
+	if (len)
+		c->effect = effect_of(sql, len);
 	if (c->stmts.count && f->size < DEALLOCATE_MOST) {
 		if (f->have < f->size) {
 			*want = f->size;

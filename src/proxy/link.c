@@ -4,6 +4,7 @@
 #include "proxy/parcel.h"
 #include "proxy/relay.h"
 #include "proxy/sweep.h"
+#include "proxy/welcome.h"
 #include "proxy/worker.h"
 #include "wire/report.h"
 #include "wire/sqlstate.h"
@@ -32,16 +33,12 @@ static void granted(struct waiter *w, struct server *s)
 	struct client *c = owner_of(w, struct client, waiter);
 
 	c->deadline_wait = c->deadline_notice = 0;
-	if (c->welcome_due) {
-		c->welcome_due = false;
-		client_move(c, CLIENT_IDLE);
-		server_release(s);
-		client_welcome(c);
-		return;
-	}
 	client_move(c, CLIENT_ACTIVE);
 	joined(c, s);
-	stream_resume(&c->stream);
+	if (c->welcome_due)
+		welcome_has_server(c);
+	else
+		stream_resume(&c->stream);
 }
 
 static void refused(struct waiter *w, const struct err *err)
@@ -65,6 +62,10 @@ static void begin_to_wait(struct client *c)
 
 static enum take ask_pool(struct client *c, struct server **s, struct err *err)
 {
+	if (atomic_load_explicit(&process_stage, memory_order_relaxed) == STAGE_WAIT_SERVERS) {
+		err_set(err, SQLSTATE_SHUTDOWN, "server shutting down");
+		return TAKE_REFUSED;
+	}
 	c->waiter.fresh = !c->served;
 	c->waiter.user = c;
 	c->waiter.granted = granted;
@@ -79,8 +80,9 @@ void link_get_welcome(struct client *c)
 
 	c->welcome_due = true;
 	switch (ask_pool(c, &s, &err)) {
-	case TAKE_GRANTED: /* its login told the welcome */
+	case TAKE_GRANTED:
 		client_move(c, CLIENT_WAIT);
+		stream_pause(&c->stream);
 		granted(&c->waiter, s);
 		return;
 	case TAKE_WAIT:
@@ -124,10 +126,7 @@ static void ahead_query(struct server *s, struct buf *out, const char *sql, enum
 
 static void ahead_reset(struct server *s, struct buf *out)
 {
-	const struct conf_entry *e = target_entry(s->target);
-	const char *sql = e && e->cluster->org_reset_query ? e->cluster->org_reset_query : "DISCARD ALL";
-
-	ahead_query(s, out, sql, MARK_RESET, NULL);
+	ahead_query(s, out, "DISCARD ALL", MARK_RESET, NULL);
 	server_discarded(s);
 	gucs_copy(&s->gucs, &s->gucs_at_login);
 	s->dirty = false;
@@ -185,8 +184,10 @@ void link_part(struct client *c)
 static void settings_hold(struct client *c, struct server *s, uint32_t mask)
 {
 	for (int i = 0; c && i < c->worker->setup->n_gucs; i++)
-		if (mask & (1u << i) && c->gucs.at[i])
+		if (mask & (1u << i) && c->gucs.at[i]) {
+			target_spelling_add(s->target, i, c->gucs.at[i], s->gucs.at[i]);
 			gucs_set(&c->gucs, i, guc_ref(s->gucs.at[i]));
+		}
 }
 
 static void drop_stmt(void *note)

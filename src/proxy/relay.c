@@ -125,6 +125,22 @@ static bool size_is_sound(const struct client *c, const struct frame *f)
 	}
 }
 
+/* PostgreSQL sees Terminate when it has done what stands before it; so does the client's work here. */
+static void terminate(struct client *c)
+{
+	struct server *s = c->server;
+
+	parcel_send(c->worker->to_client, &c->stream);
+	if (s)
+		parcel_send(c->worker->to_server, &s->stream);
+	if (!s || replies_empty(&s->replies) || s->replies.copy_in) {
+		client_leave(c, "client close request");
+		return;
+	}
+	c->leaving = true;
+	stream_pause(&c->stream);
+}
+
 /* One message at the front: p has f->have bytes of it. Moves *used over what was dealt with. */
 static enum step client_message(struct client *c, const uint8_t *p, const struct frame *f, size_t *used)
 {
@@ -139,10 +155,7 @@ static enum step client_message(struct client *c, const uint8_t *p, const struct
 		return STEP_STOP;
 	}
 	if (f->type == 'X') {
-		parcel_send(c->worker->to_client, &c->stream);
-		if (c->server)
-			parcel_send(c->worker->to_server, &c->server->stream);
-		client_leave(c, "client close request");
+		terminate(c);
 		return STEP_STOP;
 	}
 	if (treat_of_client[f->type] == TREAT_WHOLE && f->have < f->size) {
@@ -172,6 +185,7 @@ static enum step client_message(struct client *c, const uint8_t *p, const struct
 		break;
 	}
 	query_begins(c);
+	c->may_part = false;
 	*used += done;
 	c->pass_left = f->size - done;
 	c->pass_drop = false;
@@ -257,6 +271,8 @@ static void take_parameter(struct server *s, struct client *c, const uint8_t *p,
 		return;
 	}
 	struct guc_value *now = s->gucs.at[i];
+	if (c->welcome_due)
+		return; /* it is told all when its login is through */
 	if (ours && (front->mark != MARK_SETTINGS || !c->gucs.at[i] || c->gucs.at[i] == now))
 		return;
 	if (!ours || c->gucs.at[i] != now)
@@ -286,6 +302,7 @@ static void settings_failed(struct server *s, struct client *c, const struct rep
 
 	err_set(&err, r->sqlstate[0] ? r->sqlstate : SQLSTATE_BAD_VALUE, "%s", r->text);
 	parcel_drop(c->worker->to_client);
+	c->server = NULL;
 	server_close(s, NULL, "invalid server parameter");
 	client_close(c, &err, "invalid server parameter");
 }
@@ -363,7 +380,7 @@ static void take_copy_tag(struct client *c, const struct reply *front, const uin
 }
 
 /* One message that is there as a whole. False: stop, the two have parted or are closed. */
-static bool server_message(struct server *s, struct client *c, const uint8_t *p, const struct frame *f, bool *part)
+static bool server_message(struct server *s, struct client *c, const uint8_t *p, const struct frame *f)
 {
 	struct parcel *out = c->worker->to_client;
 	struct reply *front = replies_front(&s->replies);
@@ -412,7 +429,7 @@ static bool server_message(struct server *s, struct client *c, const uint8_t *p,
 	parcel_pass(out, p, f->size);
 	replies_make_up(&s->replies);
 	if (f->type == 'Z')
-		*part = client_ready(s, c);
+		c->may_part = client_ready(s, c);
 	return true;
 }
 
@@ -457,17 +474,32 @@ static void send_back(struct server *s, struct client *c)
 		stream_pause(&s->stream);
 }
 
+/* What follows from the bytes that were passed on. Anything of the server's that is left over keeps the two together: an idle server
+ * has nothing to say. */
+static void settle_link(struct server *s, struct client *c, bool all)
+{
+	if (c->welcome_due) {
+		if (all && server_is_clean(s))
+			loop_later(c->worker->loop, &c->welcome_later);
+	} else if (c->leaving && replies_empty(&s->replies)) {
+		client_leave(c, "client close request");
+	} else if (c->may_part && all) {
+		link_part(c);
+	} else {
+		watch_idle(c);
+	}
+}
+
 static size_t relay_server_bytes(struct stream *st, const uint8_t *p, size_t len)
 {
 	struct server *s = st->owner;
 	struct client *c = s->user;
 	size_t used = 0;
-	bool part = false;
 	struct frame f;
 
 	stream_want(st, 0);
 	count_add(&s->pool->counts.sent, len - stream_left(st).len);
-	while (used < len && !part) {
+	while (used < len) {
 		if (s->pass_left) {
 			used += pass_server(s, c, p + used, len - used);
 			continue;
@@ -487,7 +519,7 @@ static size_t relay_server_bytes(struct stream *st, const uint8_t *p, size_t len
 			stream_want(st, f.size);
 			break;
 		}
-		if (!server_message(s, c, p + used, &f, &part))
+		if (!server_message(s, c, p + used, &f))
 			return len;
 		used += f.size;
 	}
@@ -498,10 +530,7 @@ static size_t relay_server_bytes(struct stream *st, const uint8_t *p, size_t len
 		client_close(c, &err, err.text);
 		return used;
 	}
-	if (part)
-		link_part(c);
-	else
-		watch_idle(c);
+	settle_link(s, c, used == len);
 	return used;
 }
 
@@ -514,13 +543,23 @@ static void relay_server_drained(struct stream *st)
 		stream_resume(&c->stream);
 }
 
+/* Was something sent whose effect may have become lasting, and no answer has told? */
+static bool outcome_is_unknown(const struct server *s, const struct client *c)
+{
+	return c->effect == EFFECT_ENDS || (s->status == 'I' && c->effect == EFFECT_WRITES);
+}
+
 static void relay_lost(struct server *s, const struct err *why)
 {
 	struct client *c = s->user;
 
+	struct err lost = *why;
+
 	c->server = NULL;
 	parcel_drop(c->worker->to_server);
-	client_close(c, s->said_fatal ? NULL : why, why->text);
+	if (strcmp(why->sqlstate, SQLSTATE_SERVER_LOST) == 0 && c->in_query && outcome_is_unknown(s, c))
+		err_set(&lost, SQLSTATE_OUTCOME_UNKNOWN, "%s (the outcome of the last statement is unknown)", why->text);
+	client_close(c, s->said_fatal ? NULL : &lost, why->text);
 }
 
 static void nudge_read(struct loop *here, struct mail *m)

@@ -1,8 +1,10 @@
-/* The end of a client's login: its pool, its place among the worker's clients, and what PostgreSQL would tell it. When no server of the
- * target was ever opened, nobody knows what that is: then the client waits for one. */
+/* See proxy/welcome.h. */
+#include "proxy/welcome.h"
+
 #include "proxy/cancel.h"
 #include "proxy/greet.h"
 #include "proxy/link.h"
+#include "proxy/parcel.h"
 #include "proxy/sweep.h"
 #include "proxy/worker.h"
 #include "wire/frame.h"
@@ -44,6 +46,26 @@ static void send_welcome(struct client *c)
 	buf_free(&b);
 }
 
+/* Has a server of this target accepted every setting that the client asks for? Takes PostgreSQL's spelling of those it has. Any text
+ * does for application_name. */
+static bool spelling_is_known(struct client *c)
+{
+	const struct setup *setup = c->worker->setup;
+	int name = setup_guc(setup, "application_name", strlen("application_name"));
+	bool all = true;
+
+	for (int i = 0; i < setup->n_gucs; i++) {
+		if (!c->gucs.at[i] || i == name)
+			continue;
+		struct guc_value *known = target_spelling(c->pool->target, i, c->gucs.at[i]);
+		if (known)
+			gucs_set(&c->gucs, i, guc_ref(known));
+		else
+			all = false;
+	}
+	return all;
+}
+
 static bool join_pool(struct client *c)
 {
 	const struct conf *conf = c->worker->setup->conf;
@@ -64,7 +86,29 @@ static bool join_pool(struct client *c)
 	greet_teach(c, c->pool->target);
 	greet_free(c);
 	c->slot = worker_slot_take(c->worker, c);
+	c->verify_due = !spelling_is_known(c);
 	return true;
+}
+
+void welcome_has_server(struct client *c)
+{
+	struct worker *w = c->worker;
+
+	if (c->verify_due)
+		link_prelude(c);
+	if (!parcel_empty(w->to_server))
+		parcel_send(w->to_server, &c->server->stream);
+	if (server_is_clean(c->server))
+		loop_later(w->loop, &c->welcome_later);
+}
+
+void welcome_go_on(struct later *l)
+{
+	struct client *c = owner_of(l, struct client, welcome_later);
+
+	c->welcome_due = c->verify_due = false;
+	link_part(c);
+	client_welcome(c);
 }
 
 void client_welcome(struct client *c)
@@ -79,7 +123,7 @@ void client_welcome(struct client *c)
 		return;
 	}
 	timer_stop(&c->timer);
-	if (!c->pool->target->welcome.known) {
+	if (!c->pool->target->welcome.known || c->verify_due) {
 		link_get_welcome(c);
 		return;
 	}

@@ -27,6 +27,27 @@ static const char *worker_name(int id)
 	return names[id];
 }
 
+/* A forced user's pool keeps its minimum though no client has come yet. */
+static void keep_warm(struct worker *w)
+{
+	const struct conf *conf = w->setup->conf;
+
+	hash_each(link, &conf->entries) {
+		const struct conf_entry *e = owner_of(link, struct conf_entry, link);
+		struct policy policy;
+		if (!e->user)
+			continue;
+		conf_policy(conf, e, e->user, "default", &policy);
+		if (policy.min_pool_size > 0 && cluster_of(e->cluster->name, e->cluster->max_server_conn)->home == w->id)
+			pool_serve_soon(lane_pool(worker_lane(w, e->cluster), e, e->user, "default"));
+	}
+}
+
+static void keep_warm_later(struct later *l)
+{
+	keep_warm(owner_of(l, struct worker, warm_later));
+}
+
 struct worker *worker_new(int id, struct setup *setup)
 {
 	struct worker *w = mem_make(struct worker);
@@ -39,6 +60,8 @@ struct worker *worker_new(int id, struct setup *setup)
 	list_init(&w->listeners);
 	for (int i = 0; i < CLIENT_STATES; i++)
 		list_init(&w->clients[i]);
+	later_init(&w->warm_later, keep_warm_later);
+	loop_later(w->loop, &w->warm_later);
 	w->to_server = mem_make(struct parcel);
 	w->to_client = mem_make(struct parcel);
 	return w;
@@ -90,6 +113,7 @@ void worker_adopt(struct worker *w, struct setup *setup)
 	w->setup = setup_ref(setup);
 	hash_each(link, &w->lanes)
 		lane_adopt(owner_of(link, struct lane, link), setup);
+	keep_warm(w);
 	setup_drop(&old);
 }
 
@@ -134,7 +158,7 @@ struct lane *worker_lane(struct worker *w, const struct conf_cluster *cc)
 		return owner_of(link, struct lane, link);
 	struct lane *l = lane_new(w->loop, c, w->setup, &w->guc_book, &w->stmt_book, &relay_server_calls, &last_connection_id);
 	int stage = atomic_load(&process_stage);
-	l->suspended = stage == STAGE_PAUSED || stage == STAGE_WAIT_SERVERS;
+	l->suspended = stage == STAGE_PAUSED || stage == STAGE_SUSPENDED || stage == STAGE_WAIT_SERVERS;
 	hash_add(&w->lanes, &l->link, hash);
 	return l;
 }

@@ -79,8 +79,8 @@ def test_pgbench_runs(weir, mode, how):
 	script = process.write_file(f"{weir.folder}/script.sql", (
 		"\\set n random(1, 1000)\nbegin;\ninsert into t values (:n);\nselect :n * 2;\n"
 		"delete from t where x = :n;\ncommit;\nselect :n;\n"), 0o644)
-	done = process.run(["pgbench", "-n", "-M", mode, "-c", "8", "-j", "2", "-t", "20", "-f", script,
-	                    *(["-C"] if how == "-C" else []), weir.dsn()])
+	done = process.run(["pgbench", "-n", "-M", mode, "-c", "8", "-j", "8", "-t", "20", "-f", script,
+	                    *(["-C"] if how == "-C" else []), weir.dsn()], seconds=20)
 	assert "number of failed transactions: 0 (" in done.stdout
 	assert "transactions actually processed: 160/160" in done.stdout
 
@@ -89,7 +89,8 @@ def test_pgbench_initialises_and_runs_its_own_mix(weir, pg):
 	process.run(["pgbench", "-i", "-q", "-s", "1", weir.dsn("app2")])
 	modes = ["simple", "extended"] + ([] if stand_in() else ["prepared"])
 	for mode in modes:
-		done = process.run(["pgbench", "-n", "-M", mode, "-c", "6", "-t", "20", weir.dsn("app2")])
+		done = process.run(["pgbench", "-n", "-M", mode, "-c", "6", "-j", "6", "-t", "20", weir.dsn("app2")],
+		                   seconds=20)
 		assert "number of failed transactions: 0 (" in done.stdout
 	pg.sql("drop table pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers",
 	       dbname="app2")

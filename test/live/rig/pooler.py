@@ -27,7 +27,7 @@ CONSOLE_PASSWORDS = {"admin": "admin-secret-a", "stats": "stats-secret-b"}
 
 BAD_TEXT = re.compile(r"ERROR: AddressSanitizer|runtime error:|WARNING: ThreadSanitizer|"
                       r"LeakSanitizer|AddressSanitizer:DEADLYSIGNAL|UndefinedBehaviorSanitizer|"
-                      r"BUG: not true in|(?<!certificate )\bverify failed\b|Assertion .* failed|"
+                      r"\bBUG(?::| in )|(?<!certificate )\bverify failed\b|Assertion .* failed|"
                       r"\bassertion\b.*failed")
 
 # What the stand-in (pgbouncer 1.18) has never heard of, of the settings the rig itself writes.
