@@ -1,7 +1,7 @@
 /* A loop: one thread's libevent base (EVENT_BASE_FLAG_NOLOCK), its clock, its timers, its
  * mailbox and its grave. Everything that hangs on a loop is touched by its thread only;
  * functions that change such a thing begin with verify_here(x->loop). Other threads reach
- * a loop by mail (loop/mail.h). Timers live in one heap under one libevent timer.
+ * a loop by mail (loop/mail.h). Timers live in one heap under one timerfd.
  *
  * A turn: events (mail among them), due timers, laters, graves, edge. All but raw events find
  * loop->now right. libevent runs those before the loop itself knows that it woke, so a callback
@@ -48,8 +48,9 @@ struct loop {
 	usec_t (*clock)(void);   /* clock_now; a test puts its own */
 
 	struct heap timers;
+	int timer_fd;                /* owns */
 	struct event *timer_event; /* owns */
-	usec_t timer_event_at;     /* what it is armed for; 0: not */
+	usec_t timer_armed_for;     /* what it is armed for; 0: not */
 	struct list laters;
 	struct list graves;
 	struct mailbox *mailbox; /* owns */
@@ -65,7 +66,10 @@ void loop_run(struct loop *l);    /* in the calling thread, until loop_stop */
 void loop_start(struct loop *l);  /* in a new thread with all signals blocked */
 void loop_join(struct loop *l);
 void loop_stop(struct loop *l);   /* from its own thread; from another: by mail */
-bool loop_is_here(const struct loop *l); /* is this the loop's thread (or is the loop not running yet) */
+extern _Thread_local const struct loop *loop_running_here; /* written by loop.c only */
+bool loop_is_made_here(const struct loop *l);
+/* Is this the loop's thread (or is the loop not running yet, and this is the thread that made it)? */
+static inline bool loop_is_here(const struct loop *l) { return __builtin_expect(loop_running_here == l, 1) || loop_is_made_here(l); }
 
 #define verify_here(l) verify(loop_is_here(l))
 

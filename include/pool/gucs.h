@@ -22,6 +22,7 @@ void guc_book_free(struct guc_book *b);
 
 struct gucs {
 	struct guc_value *at[GUC_MOST]; /* refs; by setup->guc_names */
+	uint32_t set;                   /* bits of those that are not NULL */
 	uint32_t firm; /* a server's at login: bits of those that connect_query set, which RESET would not bring back */
 };
 void gucs_set(struct gucs *g, int i, struct guc_value *v /* ref given over */);
@@ -31,4 +32,6 @@ void gucs_clear(struct gucs *g);
 /* Appends the SQL that brings a server from `now` to what `want` asks for, where `login` is what the server started with:
  * SET name='value' or RESET name, each with its semicolon. Nothing can break out of a value. Returns a bit mask of the parameters changed; 0: nothing appended. */
 uint32_t gucs_diff(const struct gucs *want, const struct gucs *now, const struct gucs *login, const struct setup *setup, struct buf *sql);
+/* Bits of the parameters whose value differs. */
+uint32_t gucs_differ(const struct gucs *a, const struct gucs *b);
 void guc_quote(struct buf *sql, const char *value);

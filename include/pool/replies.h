@@ -52,12 +52,17 @@ enum reply_verdict {
 	VERDICT_BAD, /* the server said something that nobody asked for: close it */
 };
 /* The server's message of this type has come (its header at least). Settles what it answers. ErrorResponse: undoes what the
- * server will skip. *failed (may be NULL) gets the entry that the error answers, before it is settled or undone. For asynchronous
- * messages (N A S) it must not be called. replies_make_up is called next, once the message is passed on. */
-enum reply_verdict replies_take(struct replies *r, uint8_t type, struct reply *failed);
+ * server will skip. For asynchronous messages (N A S) it must not be called. replies_make_up is called next, once the message is passed on. */
+enum reply_verdict replies_take(struct replies *r, uint8_t type);
 /* Settles what stands at the front and needs no answer of the server. Called after the message that replies_take judged was passed on,
  * so that what is made up comes behind it. */
-void replies_make_up(struct replies *r);
+static inline bool reply_needs_no_answer(const struct reply *e) { return e->act == REPLY_MAKE_UP || e->kind == REPLY_COPY_END; }
+void replies_make_up_(struct replies *r);
+static inline void replies_make_up(struct replies *r)
+{
+	if (r->count && reply_needs_no_answer(&r->ring[r->head]))
+		replies_make_up_(r);
+}
 /* The entry at the front, NULL: none. */
 static inline struct reply *replies_front(struct replies *r) { return r->count ? &r->ring[r->head] : 0; }
 bool replies_has_forward(const struct replies *r); /* does the client await anything */

@@ -65,6 +65,7 @@ struct server {
 	struct replies replies;
 	struct gucs gucs;         /* in force now */
 	struct gucs gucs_at_login;
+	uint32_t gucs_off;        /* bits of those in force that are not as at login; see server_gucs_changed */
 	struct stmt_set stmts;
 	uint64_t unnamed_of;      /* whose unnamed statement it holds: client id, 0 none */
 
@@ -117,6 +118,8 @@ void server_cancel_begin(struct server *s);
 void server_cancel_end(struct server *s);
 /* A ParameterStatus body: notes a tracked value. Returns its index, or -1 when it is not tracked or not well formed. */
 int server_parameter(struct server *s, const uint8_t *body, size_t len);
+/* After any change of s->gucs or s->gucs_at_login. */
+void server_gucs_changed(struct server *s);
 /* DISCARD ALL has gone through or will before anything else: statements are gone, unreported settings are back. */
 void server_discarded(struct server *s);
 /* Has its time come: another configuration, lifetime over, pool too large, entry paused? NULL: it may go on; else why not. */

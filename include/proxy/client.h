@@ -17,6 +17,8 @@ struct greet;
 struct console;
 struct lookup;
 
+#define FIRST_WORD 16 /* bytes of a statement that are remembered */
+
 enum client_state { CLIENT_GREET, CLIENT_IDLE, CLIENT_WAIT, CLIENT_ACTIVE, CLIENT_CLOSING, CLIENT_STATES };
 
 struct client {
@@ -64,7 +66,7 @@ struct client {
 	bool verify_due;           /* ... asked for settings that no server of the target has accepted yet */
 	bool may_part;             /* ReadyForQuery was passed on and nothing came from the client since */
 	bool leaving;              /* said Terminate behind something that is not answered yet */
-	uint8_t effect;            /* enum effect of the last statement: what its loss means (proxy/inspect) */
+	char first[FIRST_WORD];    /* how the last statement begins: what its loss means (inspect_effect) */
 	struct later welcome_later;
 	bool unnamed_deallocates;  /* its unnamed statement is DEALLOCATE of a name that only we know */
 	bool portal_deallocates;   /* ... and so does its unnamed portal */

@@ -19,6 +19,7 @@ enum mark {
 	MARK_DEALLOCATE, /* Query or Execute that stands for a DEALLOCATE: its EmptyQueryResponse becomes that tag */
 };
 
+void link_init(struct client *c); /* a new client */
 /* Asks the pool for a server. True: joined. False: it waits or is closed. */
 bool link_get(struct client *c);
 /* The same for a client that logs in and needs a server for it (proxy/welcome). */

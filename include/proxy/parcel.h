@@ -22,7 +22,17 @@ struct parcel {
 };
 
 static inline bool parcel_empty(const struct parcel *p) { return p->n == 0 && p->made.len == p->noted; }
-void parcel_pass(struct parcel *p, const uint8_t *bytes, size_t len);
+void parcel_add(struct parcel *p, const uint8_t *bytes, size_t len);
+/* Inline: it runs for every message, and nearly always the run goes on. */
+static inline void parcel_pass(struct parcel *p, const uint8_t *bytes, size_t len)
+{
+	struct piece *last = &p->pieces[p->n ? p->n - 1 : 0];
+
+	if (p->n && last->p && last->p + last->len == bytes && p->made.len == p->noted)
+		last->len += len;
+	else
+		parcel_add(p, bytes, len);
+}
 /* Where messages of our own are appended; they come behind what was passed so far. */
 static inline struct buf *parcel_made(struct parcel *p) { return &p->made; }
 void parcel_send(struct parcel *p, struct stream *to); /* empties it */

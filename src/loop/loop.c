@@ -1,20 +1,17 @@
 /* The loop: turns around libevent's event_base_loop, one epoll_wait each.
  *
- * Timers are ours. A pooler sets and stops one or two per transaction and hardly ever lets
- * one fire, so that must cost a step in a heap and nothing else: libevent's single timer is
- * looked at once, at the end of a turn, and armed anew only when the first timer of the heap
- * has come before what it is armed for. When the first timer was stopped meanwhile, the loop
- * wakes once for nothing, which is cheaper than re-arming each time.
- *
- * libevent measures by the coarse clock (the exact one would make it use a timerfd, a system
- * call per turn), so it may wake us some milliseconds before a timer is due. The heap is
- * compared with the exact clock; the rest of the wait is then armed again.
+ * Timers are ours. A pooler sets and stops one or two per transaction and hardly ever lets one fire, so that must cost a step in a heap
+ * and nothing else: one timerfd is looked at once, at the end of a turn, and armed anew only when the first timer of the heap has
+ * come before what it is armed for. When the first timer was stopped meanwhile, the loop wakes once for nothing, which is cheaper than
+ * re-arming each time. libevent's own timers are not used at all: with none in its heap it never asks for the time.
  *
  * What is not here: signals (main), sockets (net). */
 #include "loop/loop.h"
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -23,7 +20,7 @@
 
 /* The loop that this thread runs. Thread-local, because a pthread_t kept in the loop would be
  * written by the starter while the new thread reads it. */
-static _Thread_local const struct loop *running_here;
+_Thread_local const struct loop *loop_running_here;
 
 /* ---- timers ---- */
 
@@ -32,33 +29,33 @@ static bool timer_before(const struct heap_node *a, const struct heap_node *b)
 	return owner_of(a, struct timer, node)->at < owner_of(b, struct timer, node)->at;
 }
 
-static void timer_event_woke(evutil_socket_t fd, short what, void *arg)
+static void timer_woke(evutil_socket_t fd, short what, void *arg)
 {
 	struct loop *l = arg;
 
-	(void)fd;
+	(void)fd; /* never read: each expiry is an edge */
 	(void)what;
-	l->timer_event_at = 0;
+	l->timer_armed_for = 0;
 }
 
-static void arm_timer_event(struct loop *l)
+static void arm_timer(struct loop *l)
 {
 	struct heap_node *top = heap_top(&l->timers);
-	struct timeval wait = {0};
+	struct itimerspec when = {0};
 	usec_t at, after;
 
 	if (!top)
 		return;
 	at = owner_of(top, struct timer, node)->at;
-	if (l->timer_event_at && l->timer_event_at <= at)
+	if (l->timer_armed_for && l->timer_armed_for <= at)
 		return;
-	after = at - l->now;
-	if (after > 0) {
-		wait.tv_sec = after / USEC_PER_SEC;
-		wait.tv_usec = after % USEC_PER_SEC;
-	}
-	verify(event_add(l->timer_event, &wait) == 0);
-	l->timer_event_at = at > 0 ? at : 1;
+	after = at > l->now ? at - l->now : 0;
+	when.it_value.tv_sec = after / USEC_PER_SEC;
+	when.it_value.tv_nsec = after % USEC_PER_SEC * 1000;
+	if (after == 0)
+		when.it_value.tv_nsec = 1; /* 0 would disarm it */
+	verify(timerfd_settime(l->timer_fd, 0, &when, NULL) == 0);
+	l->timer_armed_for = at > 0 ? at : 1;
 }
 
 /* No more than were set before, or one that sets itself to now would never let go. */
@@ -116,6 +113,8 @@ static void run_laters(struct loop *l)
 {
 	struct list due, *link;
 
+	if (list_empty(&l->laters))
+		return;
 	list_take_all(&due, &l->laters);
 	while ((link = list_first(&due))) {
 		struct later *w = list_owner(link, struct later, link);
@@ -180,20 +179,20 @@ void loop_turn(struct loop *l, int event_flags)
 	release_graves(l);
 	if (l->edge)
 		l->edge(l);
-	arm_timer_event(l);
+	arm_timer(l);
 }
 
 static void run_until_stopped(struct loop *l)
 {
-	const struct loop *outer = running_here;
+	const struct loop *outer = loop_running_here;
 
-	running_here = l;
+	loop_running_here = l;
 	loop_renew(l); /* it may have been made long ago */
-	arm_timer_event(l);
+	arm_timer(l);
 	while (!l->stopping)
 		loop_turn(l, list_empty(&l->laters) ? EVLOOP_ONCE : EVLOOP_NONBLOCK);
 	l->stopping = false;
-	running_here = outer;
+	loop_running_here = outer;
 }
 
 static void *thread_main(void *arg)
@@ -214,6 +213,7 @@ static struct event_base *base_new(void)
 	verify(config);
 	verify(event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK) == 0);
 	verify(event_config_set_flag(config, EVENT_BASE_FLAG_IGNORE_ENV) == 0);
+	verify(event_config_set_flag(config, EVENT_BASE_FLAG_NO_CACHE_TIME) == 0);
 	verify(event_config_require_features(config, EV_FEATURE_ET | EV_FEATURE_O1) == 0);
 	base = event_base_new_with_config(config);
 	event_config_free(config);
@@ -233,8 +233,10 @@ struct loop *loop_new(const char *name, int id)
 	heap_init(&l->timers, timer_before);
 	list_init(&l->laters);
 	list_init(&l->graves);
-	l->timer_event = evtimer_new(l->base, timer_event_woke, l);
-	verify(l->timer_event);
+	l->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	verify(l->timer_fd >= 0);
+	l->timer_event = event_new(l->base, l->timer_fd, EV_READ | EV_ET | EV_PERSIST, timer_woke, l);
+	verify(l->timer_event && event_add(l->timer_event, NULL) == 0);
 	l->mailbox = mailbox_new(l);
 	loop_renew(l);
 	return l;
@@ -262,6 +264,7 @@ void loop_free(struct loop **at)
 		list_take(link);
 	mailbox_free(&l->mailbox);
 	event_free(l->timer_event);
+	close(l->timer_fd);
 	event_base_free(l->base);
 	heap_free(&l->timers);
 	mem_free(l);
@@ -320,7 +323,7 @@ void loop_stop(struct loop *l)
 	mail_send(l, &stop->mail);
 }
 
-bool loop_is_here(const struct loop *l)
+bool loop_is_made_here(const struct loop *l)
 {
-	return running_here == l || (!l->running && pthread_equal(l->maker, pthread_self()));
+	return !l->running && pthread_equal(l->maker, pthread_self());
 }

@@ -94,8 +94,10 @@ int main(int argc, char **argv)
 	setup = reload_first(options.config, options.quiet, options.verbose);
 	if (!setup)
 		return 1;
-	if (!settle(&options, setup, &err))
+	if (!settle(&options, setup, &err)) {
+		setup_drop(&setup);
 		return fail(&err);
+	}
 	reload_apply(setup);
 	daemon_raise_files();
 	make_workers(setup);

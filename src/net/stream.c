@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "net/sock.h"
 #include "net/tls.h"
 
 #define LEFT_SMALL 4096        /* so many left over bytes are moved to the read buffer rather than read behind */
@@ -122,7 +123,7 @@ static bool peer_sends_no_more(struct stream *s)
 {
 	uint8_t byte;
 
-	return !(s->tls && tls_pending(s->tls)) && recv(s->fd, &byte, 1, MSG_PEEK) == 0;
+	return !(s->tls && tls_pending(s->tls)) && sock_recv(s->fd, &byte, 1, MSG_PEEK) == 0;
 }
 
 /* A paused stream leaves bytes in the socket, but its owner must hear of it when nobody is left at the other end: when the
@@ -146,7 +147,7 @@ static size_t put_clear(struct stream *s, const struct iovec *iov, int n)
 	ssize_t done;
 
 	do
-		done = n == 1 ? send(s->fd, iov->iov_base, iov->iov_len, MSG_NOSIGNAL) : sendmsg(s->fd, &msg, MSG_NOSIGNAL);
+		done = n == 1 ? sock_send(s->fd, iov->iov_base, iov->iov_len, MSG_NOSIGNAL) : sock_sendmsg(s->fd, &msg, MSG_NOSIGNAL);
 	while (done < 0 && errno == EINTR);
 	if (done >= 0)
 		return (size_t)done;
@@ -318,7 +319,7 @@ static size_t take_clear(struct stream *s, uint8_t *p, size_t len)
 	ssize_t n;
 
 	do
-		n = recv(s->fd, p, len, 0);
+		n = sock_recv(s->fd, p, len, 0);
 	while (n < 0 && errno == EINTR);
 	if (n > 0) {
 		if ((size_t)n < len && !s->hung_up) {
@@ -509,7 +510,7 @@ static void look_at_first(struct stream *s)
 {
 	uint8_t byte;
 
-	if (recv(s->fd, &byte, 1, MSG_PEEK) != 1)
+	if (sock_recv(s->fd, &byte, 1, MSG_PEEK) != 1)
 		return; /* the end or an error, which reading will find; or nothing */
 	s->first_due = false;
 	s->calls->first(s, byte);
@@ -594,7 +595,7 @@ static void look_at_unsure(struct timer *t)
 		list_take(link);
 		if (s->sent != s->unsure_sent || s->readable || s->at_end)
 			continue;
-		if (recv(s->fd, &byte, 1, MSG_PEEK) >= 0 || errno == EAGAIN || errno == EINTR)
+		if (sock_recv(s->fd, &byte, 1, MSG_PEEK) >= 0 || errno == EAGAIN || errno == EINTR)
 			continue; /* a FIN, or bytes, would have come with an edge of their own */
 		end_errno(s, errno);
 		go_later(s);
@@ -702,7 +703,7 @@ bool stream_has_bytes(struct stream *s)
 {
 	uint8_t byte;
 
-	return stream_left(s).len > 0 || recv(s->fd, &byte, 1, MSG_PEEK) > 0;
+	return stream_left(s).len > 0 || sock_recv(s->fd, &byte, 1, MSG_PEEK) > 0;
 }
 
 void stream_leave(struct stream *s)

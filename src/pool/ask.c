@@ -73,7 +73,7 @@ static bool take_message(struct server *s, uint8_t type, const uint8_t *body, si
 	}
 	if (type == 'N' || type == 'A')
 		return true;
-	if (replies_take(&s->replies, type, NULL) == VERDICT_BAD) {
+	if (replies_take(&s->replies, type) == VERDICT_BAD) {
 		server_close(s, NULL, "unexpected message from server");
 		return false;
 	}

@@ -70,6 +70,10 @@ void gucs_set(struct gucs *g, int i, struct guc_value *v)
 	verify(i >= 0 && i < GUC_MOST);
 	guc_drop(&g->at[i]);
 	g->at[i] = v;
+	if (v)
+		g->set |= 1u << i;
+	else
+		g->set &= ~(1u << i);
 }
 
 void gucs_copy(struct gucs *to, const struct gucs *from)
@@ -86,6 +90,7 @@ void gucs_clear(struct gucs *g)
 {
 	for (int i = 0; i < GUC_MOST; i++)
 		guc_drop(&g->at[i]);
+	g->set = 0;
 	g->firm = 0;
 }
 
@@ -202,6 +207,15 @@ static void add_reset(struct buf *sql, const char *name)
 	buf_add_str(sql, "RESET ");
 	add_name(sql, name);
 	buf_add_u8(sql, ';');
+}
+
+uint32_t gucs_differ(const struct gucs *a, const struct gucs *b)
+{
+	uint32_t bits = 0;
+
+	for (int i = 0; i < GUC_MOST; i++)
+		bits |= (uint32_t)(a->at[i] != b->at[i]) << i;
+	return bits;
 }
 
 uint32_t gucs_diff(const struct gucs *want, const struct gucs *now, const struct gucs *login, const struct setup *setup, struct buf *sql)

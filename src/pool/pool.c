@@ -123,7 +123,7 @@ static void grant_first(struct pool *p, struct server *s)
 static bool needs_check(const struct server *s)
 {
 	const struct settings *set = &s->lane->setup->conf->set;
-	return set->server_check_query[0] && loop_now(s->loop) - s->idle_since > set->server_check_delay;
+	return loop_now(s->loop) - s->idle_since > set->server_check_delay && set->server_check_query[0];
 }
 
 /* An idle server of the pool that can be used at once. Those that must be asked first are asked, as many as there are waiters for. */
@@ -137,11 +137,8 @@ static struct server *own_idle(struct pool *p, int wanted)
 		if (!link)
 			return NULL;
 		struct server *s = list_owner(link, struct server, link);
-		const char *overdue = server_overdue(s);
-		if (overdue)
-			server_close(s, NULL, overdue);
-		else if (!needs_check(s))
-			return s;
+		if (!needs_check(s))
+			return s; /* what is overdue is closed when it comes to rest, or by its timer, or by the order that made it so */
 		else if (p->n_state[SERVER_TEST] < wanted)
 			ask_check(s);
 		else
@@ -251,14 +248,9 @@ static struct server *idle_to_evict(struct pool *p, enum cap cap)
 /* An idle server of the same target, of another org: it changes hands. */
 static struct server *idle_to_take_over(struct pool *p)
 {
-	list_each_safe(link, &p->target->idle) {
+	list_each(link, &p->target->idle) {
 		struct server *s = list_owner(link, struct server, idle_link);
-		const char *overdue = server_overdue(s);
-		if (s->pool == p)
-			continue;
-		if (overdue)
-			server_close(s, NULL, overdue);
-		else
+		if (s->pool != p)
 			return s;
 	}
 	return NULL;

@@ -42,11 +42,6 @@ static void ring_grow(struct replies *r)
 	r->room = room;
 }
 
-static bool needs_no_answer(const struct reply *e)
-{
-	return e->act == REPLY_MAKE_UP || e->kind == REPLY_COPY_END;
-}
-
 static void settle_front(struct replies *r)
 {
 	struct reply e = entry_pop(r);
@@ -56,10 +51,11 @@ static void settle_front(struct replies *r)
 	r->settled(r->owner, &e);
 }
 
-void replies_make_up(struct replies *r)
+void replies_make_up_(struct replies *r)
 {
-	while (r->count && needs_no_answer(&r->ring[r->head]))
+	do
 		settle_front(r);
+	while (r->count && reply_needs_no_answer(&r->ring[r->head]));
 }
 
 void replies_push(struct replies *r, enum reply_kind kind, enum reply_act act, uint16_t mark, void *note)
@@ -77,7 +73,7 @@ void replies_push(struct replies *r, enum reply_kind kind, enum reply_act act, u
 		}
 		r->skipping = false;
 	}
-	if (r->count == 0 && needs_no_answer(&e)) {
+	if (r->count == 0 && reply_needs_no_answer(&e)) {
 		if (kind == REPLY_COPY_END)
 			r->copy_in = false;
 		r->settled(r->owner, &e);
@@ -133,25 +129,29 @@ static enum reply_verdict verdict_of(const struct reply *e)
 	return e->act == REPLY_SKIP ? VERDICT_SKIP : VERDICT_FORWARD;
 }
 
-/* The message answers the front entry if that is of this kind, and is its last. */
-static enum reply_verdict answer(struct replies *r, enum reply_kind kind)
-{
-	struct reply *front = replies_front(r);
-	if (!front || front->kind != kind)
-		return VERDICT_BAD;
-	enum reply_verdict v = verdict_of(front);
-	settle_front(r);
-	return v;
-}
-
-/* The message is part of the answer to a front entry of one of two kinds, of which the first goes on. */
-static enum reply_verdict part_of(struct replies *r, enum reply_kind a, enum reply_kind b)
-{
-	struct reply *front = replies_front(r);
-	if (!front || (front->kind != a && front->kind != b))
-		return VERDICT_BAD;
-	return verdict_of(front);
-}
+/* What a server's message may be to the entry at the front: its end, or a part of it, by kinds. */
+#define KIND(name) (1u << REPLY_##name)
+static const struct {
+	uint16_t ends, part;
+} meanings[256] = {
+	['1'] = {.ends = KIND(PARSE)},
+	['2'] = {.ends = KIND(BIND)},
+	['3'] = {.ends = KIND(CLOSE)},
+	['t'] = {.part = KIND(DESCRIBE)},
+	['T'] = {.ends = KIND(DESCRIBE), .part = KIND(QUERY)},
+	['n'] = {.ends = KIND(DESCRIBE)},
+	['D'] = {.part = KIND(QUERY) | KIND(EXECUTE)},
+	['H'] = {.part = KIND(QUERY) | KIND(EXECUTE)},
+	['W'] = {.part = KIND(QUERY) | KIND(EXECUTE)},
+	['d'] = {.part = KIND(QUERY) | KIND(EXECUTE)},
+	['c'] = {.part = KIND(QUERY) | KIND(EXECUTE)},
+	['G'] = {.part = KIND(QUERY) | KIND(EXECUTE)},
+	['C'] = {.ends = KIND(EXECUTE), .part = KIND(QUERY)},
+	['I'] = {.ends = KIND(EXECUTE), .part = KIND(QUERY)},
+	['s'] = {.ends = KIND(EXECUTE)},
+	['V'] = {.part = KIND(CALL)},
+	['Z'] = {.ends = KIND(SYNC) | KIND(QUERY) | KIND(CALL)},
+};
 
 static enum reply_verdict take_error(struct replies *r)
 {
@@ -172,64 +172,27 @@ static enum reply_verdict take_error(struct replies *r)
 	}
 }
 
-static enum reply_verdict take_ready(struct replies *r)
+enum reply_verdict replies_take(struct replies *r, uint8_t type)
 {
 	struct reply *front = replies_front(r);
-	if (!front || (front->kind != REPLY_SYNC && front->kind != REPLY_QUERY && front->kind != REPLY_CALL))
+
+	if (type == 'E')
+		return take_error(r);
+	if (!front)
 		return VERDICT_BAD;
+	uint32_t kind = 1u << front->kind;
 	enum reply_verdict v = verdict_of(front);
-	r->copy_in = false;
+	if (meanings[type].part & kind) {
+		if (type == 'G')
+			copy_in_begins(r);
+		return v;
+	}
+	if (!(meanings[type].ends & kind))
+		return VERDICT_BAD;
+	if (type == 'Z')
+		r->copy_in = false;
 	settle_front(r);
 	return v;
-}
-
-enum reply_verdict replies_take(struct replies *r, uint8_t type, struct reply *failed)
-{
-	struct reply *front = replies_front(r);
-
-	switch (type) {
-	case '1':
-		return answer(r, REPLY_PARSE);
-	case '2':
-		return answer(r, REPLY_BIND);
-	case '3':
-		return answer(r, REPLY_CLOSE);
-	case 't':
-		return part_of(r, REPLY_DESCRIBE, REPLY_DESCRIBE);
-	case 'T':
-	case 'n':
-		if (front && front->kind == REPLY_DESCRIBE)
-			return answer(r, REPLY_DESCRIBE);
-		return type == 'T' ? part_of(r, REPLY_QUERY, REPLY_QUERY) : VERDICT_BAD;
-	case 'D':
-	case 'H':
-	case 'W':
-	case 'd':
-	case 'c':
-		return part_of(r, REPLY_QUERY, REPLY_EXECUTE);
-	case 'G':
-		if (part_of(r, REPLY_QUERY, REPLY_EXECUTE) == VERDICT_BAD)
-			return VERDICT_BAD;
-		copy_in_begins(r);
-		return verdict_of(replies_front(r));
-	case 'C':
-	case 'I':
-		if (front && front->kind == REPLY_QUERY)
-			return verdict_of(front);
-		return answer(r, REPLY_EXECUTE);
-	case 's':
-		return answer(r, REPLY_EXECUTE);
-	case 'V':
-		return part_of(r, REPLY_CALL, REPLY_CALL);
-	case 'E':
-		if (failed)
-			*failed = front ? *front : (struct reply){0};
-		return take_error(r);
-	case 'Z':
-		return take_ready(r);
-	default:
-		return VERDICT_BAD;
-	}
 }
 
 bool replies_has_forward(const struct replies *r)

@@ -60,8 +60,10 @@ static void say(const struct server *s, enum log_level level, const char *text)
 /* The operator changed a default and the server has read it: that is what RESET leads to from now on. */
 static void default_changed(struct server *s, int i)
 {
-	if (i >= 0)
-		gucs_set(&s->gucs_at_login, i, guc_ref(s->gucs.at[i]));
+	if (i < 0)
+		return;
+	gucs_set(&s->gucs_at_login, i, guc_ref(s->gucs.at[i]));
+	server_gucs_changed(s);
 }
 
 /* What a server says unasked while it rests: parameters and notices; anything else, an error above all, is its end. */
@@ -136,14 +138,21 @@ static void server_secured(struct stream *st)
 
 const struct stream_calls server_stream_calls = {.bytes = server_bytes, .drained = server_drained, .ended = server_ended, .secured = server_secured};
 
+void server_gucs_changed(struct server *s)
+{
+	s->gucs_off = gucs_differ(&s->gucs, &s->gucs_at_login);
+}
+
 int server_parameter(struct server *s, const uint8_t *body, size_t len)
 {
 	const uint8_t *end = memchr(body, 0, len);
 	if (!end || end + 1 >= body + len || body[len - 1] != 0)
 		return -1;
 	int i = setup_guc(s->lane->setup, (const char *)body, (size_t)(end - body));
-	if (i >= 0)
-		gucs_set(&s->gucs, i, guc_of(s->lane->guc_book, (const char *)end + 1));
+	if (i < 0)
+		return -1;
+	gucs_set(&s->gucs, i, guc_of(s->lane->guc_book, (const char *)end + 1));
+	server_gucs_changed(s);
 	return i;
 }
 
@@ -154,6 +163,7 @@ void server_discarded(struct server *s)
 	for (int i = 0; i < s->lane->setup->n_gucs; i++) /* those that the server reports say so themselves */
 		if (!s->gucs_at_login.at[i])
 			gucs_set(&s->gucs, i, NULL);
+	server_gucs_changed(s);
 }
 
 bool server_is_clean(const struct server *s)
@@ -366,6 +376,7 @@ void server_ready(struct server *s)
 	timer_stop(&s->timer);
 	s->ready_at = now;
 	target_login_worked(s->target);
+	server_gucs_changed(s);
 	for (int i = 0; i < s->lane->setup->n_gucs; i++)
 		target_spelling_add(s->target, i, s->gucs_at_login.at[i], s->gucs_at_login.at[i]);
 	free_up(s);

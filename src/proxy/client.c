@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "proxy/greet.h"
+#include "proxy/link.h"
 #include "proxy/relay.h"
 #include "proxy/sweep.h"
 #include "proxy/welcome.h"
@@ -89,7 +90,7 @@ struct client *client_new(struct worker *w, int fd, const struct addr *peer)
 	c->state = CLIENT_GREET;
 	c->addr = *peer;
 	c->connected_at = loop_now(w->loop);
-	list_init(&c->waiter.link);
+	link_init(c);
 	list_push(&w->clients[CLIENT_GREET], &c->link);
 	w->n_clients[CLIENT_GREET]++;
 	timer_init(&c->timer, w->loop, sweep_fire);

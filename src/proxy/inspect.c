@@ -27,25 +27,34 @@ static int statements_most(const struct client *c)
 
 /* ---- what a statement does ---- */
 
-static bool begins_with(const uint8_t *sql, size_t len, const char *word)
+/* Whatever is not known to read is taken to write. */
+enum effect inspect_effect(const char first[FIRST_WORD])
 {
-	size_t n = strlen(word);
-	return len > n && strncasecmp((const char *)sql, word, n) == 0;
+	static const struct {
+		const char *word;
+		enum effect effect;
+	} words[] = {
+		{"select", EFFECT_READS}, {"show", EFFECT_READS}, {"set", EFFECT_READS}, {"begin", EFFECT_READS}, {"start", EFFECT_READS},
+		{"values", EFFECT_READS}, {"table", EFFECT_READS}, {"fetch", EFFECT_READS}, {"reset", EFFECT_READS}, {"declare", EFFECT_READS},
+		{"close", EFFECT_READS}, {"rollback", EFFECT_READS}, {"abort", EFFECT_READS}, {"commit", EFFECT_ENDS}, {"end", EFFECT_ENDS},
+	};
+	size_t at = strspn(first, " \t\r\n(");
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strncasecmp(first + at, words[i].word, strlen(words[i].word)) == 0)
+			return words[i].effect;
+	return EFFECT_WRITES;
 }
 
-/* Whatever is not known to read is taken to write. */
-static uint8_t effect_of(const uint8_t *sql, size_t len)
+/* Called for every statement, so only its first bytes are kept; they are looked at when its server is lost. */
+static void note_first(struct client *c, const uint8_t *sql, size_t len)
 {
-	static const char *const reads[] = {"select", "show", "set", "begin", "start", "values", "table", "fetch", "reset", "declare", "close", "rollback", "abort"};
-
-	while (len && (*sql == ' ' || *sql == '\n' || *sql == '\t' || *sql == '\r' || *sql == '(')) {
-		sql++;
-		len--;
+	if (len >= FIRST_WORD - 1) {
+		memcpy(c->first, sql, FIRST_WORD - 1); /* the last byte stays 0 */
+		return;
 	}
-	for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++)
-		if ((*sql | 0x20) == reads[i][0] && begins_with(sql, len, reads[i]))
-			return EFFECT_READS;
-	return begins_with(sql, len, "commit") || begins_with(sql, len, "end") ? EFFECT_ENDS : EFFECT_WRITES;
+	memset(c->first, 0, FIRST_WORD);
+	memcpy(c->first, sql, len);
 }
 
 /* ---- statements on the server ---- */
@@ -153,7 +162,7 @@ static void parse_unnamed(struct client *c, const uint8_t *body, size_t len)
 	struct server *s = c->server;
 	size_t sql_len = strnlen((const char *)body, len);
 
-	c->effect = effect_of(body, sql_len);
+	note_first(c, body, sql_len);
 	c->unnamed.len = 0;
 	c->unnamed_deallocates = deallocates(c, body, sql_len);
 	if (c->unnamed_deallocates)
@@ -252,7 +261,7 @@ static const char *server_name(struct client *c, const char *name, struct stmt *
 	if (!n)
 		return foreign_name(c, name);
 	ensure(c, n->stmt);
-	c->effect = effect_of(n->stmt->body, n->stmt->len);
+	note_first(c, n->stmt->body, n->stmt->len);
 	*plan = stmt_ref(n->stmt);
 	return n->stmt->name;
 }
@@ -366,8 +375,7 @@ static enum inspected inspect_query(struct client *c, const uint8_t *p, const st
 	size_t len = f->have - FRAME_HEAD;
 	enum mark mark = MARK_NONE;
 
-	if (len)
-		c->effect = effect_of(sql, len);
+	note_first(c, sql, len);
 	if (c->stmts.count && f->size < DEALLOCATE_MOST) {
 		if (f->have < f->size) {
 			*want = f->size;

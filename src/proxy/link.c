@@ -60,6 +60,14 @@ static void begin_to_wait(struct client *c)
 	sweep_set(c);
 }
 
+void link_init(struct client *c)
+{
+	list_init(&c->waiter.link);
+	c->waiter.user = c;
+	c->waiter.granted = granted;
+	c->waiter.refused = refused;
+}
+
 static enum take ask_pool(struct client *c, struct server **s, struct err *err)
 {
 	if (atomic_load_explicit(&process_stage, memory_order_relaxed) == STAGE_WAIT_SERVERS) {
@@ -67,9 +75,6 @@ static enum take ask_pool(struct client *c, struct server **s, struct err *err)
 		return TAKE_REFUSED;
 	}
 	c->waiter.fresh = !c->served;
-	c->waiter.user = c;
-	c->waiter.granted = granted;
-	c->waiter.refused = refused;
 	return pool_take(c->pool, &c->waiter, s, err);
 }
 
@@ -129,7 +134,19 @@ static void ahead_reset(struct server *s, struct buf *out)
 	ahead_query(s, out, "DISCARD ALL", MARK_RESET, NULL);
 	server_discarded(s);
 	gucs_copy(&s->gucs, &s->gucs_at_login);
+	server_gucs_changed(s);
 	s->dirty = false;
+}
+
+/* Only what the client asked for or what is not as at login can differ: mostly nothing. */
+static bool settings_fit(const struct client *c, const struct server *s)
+{
+	for (uint32_t bits = c->gucs.set | s->gucs_off; bits; bits &= bits - 1) {
+		int i = __builtin_ctz(bits);
+		if ((c->gucs.at[i] ? c->gucs.at[i] : s->gucs_at_login.at[i]) != s->gucs.at[i])
+			return false;
+	}
+	return true;
 }
 
 /* From now on the server is taken to be as it was told; what it reports is noted as it comes. */
@@ -147,6 +164,7 @@ static void ahead_settings(struct client *c, struct server *s, struct buf *out)
 	for (int i = 0; i < setup->n_gucs; i++)
 		if (mask & (1u << i))
 			gucs_set(&s->gucs, i, guc_ref(c->gucs.at[i] ? c->gucs.at[i] : s->gucs_at_login.at[i]));
+	server_gucs_changed(s);
 }
 
 void link_prelude(struct client *c)
@@ -157,7 +175,8 @@ void link_prelude(struct client *c)
 	c->link_due = false;
 	if (s->dirty)
 		ahead_reset(s, out);
-	ahead_settings(c, s, out);
+	if (!settings_fit(c, s))
+		ahead_settings(c, s, out);
 }
 
 /* ---- parting ---- */

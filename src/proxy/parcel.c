@@ -33,18 +33,11 @@ static void note_made(struct parcel *p)
 	p->noted = p->made.len;
 }
 
-void parcel_pass(struct parcel *p, const uint8_t *bytes, size_t len)
+void parcel_add(struct parcel *p, const uint8_t *bytes, size_t len)
 {
 	if (len == 0)
 		return;
 	note_made(p);
-	if (p->n) {
-		struct piece *last = &p->pieces[p->n - 1];
-		if (last->p && last->p + last->len == bytes) {
-			last->len += len;
-			return;
-		}
-	}
 	make_place(p);
 	p->pieces[p->n++] = (struct piece){.p = bytes, .len = len};
 }

@@ -186,9 +186,10 @@ static enum step client_message(struct client *c, const uint8_t *p, const struct
 	}
 	query_begins(c);
 	c->may_part = false;
-	*used += done;
-	c->pass_left = f->size - done;
 	c->pass_drop = false;
+	c->pass_left = f->size - (uint32_t)f->have;
+	parcel_pass(c->worker->to_server, p + done, f->have - done);
+	*used += f->have;
 	return STEP_ON;
 }
 
@@ -330,7 +331,7 @@ static bool take_error(struct server *s, struct client *c, const uint8_t *p, con
 		report_error(made, "ERROR", SQLSTATE_STATEMENT_EXISTS, "prepared statement \"%s\" already exists", (const char *)front->note);
 	else
 		parcel_pass(c->worker->to_client, p, f->size);
-	replies_take(&s->replies, 'E', NULL);
+	replies_take(&s->replies, 'E');
 	return true;
 }
 
@@ -397,7 +398,7 @@ static bool server_message(struct server *s, struct client *c, const uint8_t *p,
 	case 'I':
 		if (front && front->act == REPLY_FORWARD) {
 			struct reply was = *front;
-			if (replies_take(&s->replies, 'I', NULL) == VERDICT_BAD)
+			if (replies_take(&s->replies, 'I') == VERDICT_BAD)
 				break;
 			take_copy_tag(c, &was, p, f);
 			replies_make_up(&s->replies);
@@ -416,7 +417,7 @@ static bool server_message(struct server *s, struct client *c, const uint8_t *p,
 	default:
 		break;
 	}
-	switch (replies_take(&s->replies, f->type, NULL)) {
+	switch (replies_take(&s->replies, f->type)) {
 	case VERDICT_BAD:
 		bad_server(s, "unexpected message from server", 0);
 		return false;
@@ -433,13 +434,13 @@ static bool server_message(struct server *s, struct client *c, const uint8_t *p,
 	return true;
 }
 
-/* A message that passes as it comes: only its first piece is judged. */
-static bool server_passes(struct server *s, const struct frame *f)
+/* A message that passes as it comes: its first piece is judged, and handed on if the message is there as a whole; else the pieces follow. */
+static bool server_passes(struct server *s, struct client *c, const uint8_t *p, const struct frame *f)
 {
 	enum reply_verdict v = VERDICT_FORWARD;
 
 	if (f->type != 'N' && f->type != 'A') {
-		v = replies_take(&s->replies, f->type, NULL);
+		v = replies_take(&s->replies, f->type);
 	} else {
 		struct reply *front = replies_front(&s->replies);
 		v = front && front->act == REPLY_SKIP && front->kind == REPLY_QUERY ? VERDICT_SKIP : VERDICT_FORWARD;
@@ -448,8 +449,14 @@ static bool server_passes(struct server *s, const struct frame *f)
 		bad_server(s, "unexpected message from server", 0);
 		return false;
 	}
-	s->pass_left = f->size;
-	s->pass_drop = v == VERDICT_SKIP;
+	if (f->have < f->size) {
+		s->pass_left = f->size;
+		s->pass_drop = v == VERDICT_SKIP;
+		return true;
+	}
+	if (v == VERDICT_FORWARD)
+		parcel_pass(c->worker->to_client, p, f->size);
+	replies_make_up(&s->replies);
 	return true;
 }
 
@@ -511,8 +518,9 @@ static size_t relay_server_bytes(struct stream *st, const uint8_t *p, size_t len
 		if (treat == TREAT_BAD)
 			return bad_server(s, "bad message from server", len);
 		if (treat == TREAT_PASS) {
-			if (!server_passes(s, &f))
+			if (!server_passes(s, c, p + used, &f))
 				return len;
+			used += s->pass_left ? 0 : f.size;
 			continue;
 		}
 		if (f.have < f.size) {
@@ -546,7 +554,9 @@ static void relay_server_drained(struct stream *st)
 /* Was something sent whose effect may have become lasting, and no answer has told? */
 static bool outcome_is_unknown(const struct server *s, const struct client *c)
 {
-	return c->effect == EFFECT_ENDS || (s->status == 'I' && c->effect == EFFECT_WRITES);
+	enum effect effect = inspect_effect(c->first);
+
+	return effect == EFFECT_ENDS || (s->status == 'I' && effect == EFFECT_WRITES);
 }
 
 static void relay_lost(struct server *s, const struct err *why)

@@ -176,17 +176,17 @@ static void the_wake_up_is_armed_anew_only_for_an_earlier_timer(void **state)
 	letter_init(&a, 'a');
 	letter_init(&b, 'b');
 	turn_at(start);
-	assert_int_equal(l->timer_event_at, 0);
+	assert_int_equal(l->timer_armed_for, 0);
 	timer_in(&a.timer, 1000 * USEC_PER_SEC);
 	turn_at(start);
-	assert_int_equal(l->timer_event_at, start + 1000 * USEC_PER_SEC);
+	assert_int_equal(l->timer_armed_for, start + 1000 * USEC_PER_SEC);
 	timer_in(&b.timer, 2000 * USEC_PER_SEC); /* later: nothing to do */
 	timer_stop(&a.timer);                    /* nor now: waking for nothing once is cheaper */
 	turn_at(start);
-	assert_int_equal(l->timer_event_at, start + 1000 * USEC_PER_SEC);
+	assert_int_equal(l->timer_armed_for, start + 1000 * USEC_PER_SEC);
 	timer_in(&a.timer, 500 * USEC_PER_SEC);
 	turn_at(start);
-	assert_int_equal(l->timer_event_at, start + 500 * USEC_PER_SEC);
+	assert_int_equal(l->timer_armed_for, start + 500 * USEC_PER_SEC);
 	timer_stop(&a.timer);
 	timer_stop(&b.timer);
 }

@@ -25,6 +25,7 @@
 #include "base/mem.h"
 #include "loop/loop_priv.h"
 #include "loop/mail.h"
+#include "net/sock.h"
 #include "net/stream.h"
 #include "net/tls.h"
 
@@ -36,19 +37,19 @@ static _Thread_local struct {
 	int recv, send, sendmsg, epoll_ctl;
 } calls;
 
-ssize_t recv(int fd, void *p, size_t len, int flags)
+ssize_t sock_recv(int fd, void *p, size_t len, int flags)
 {
 	calls.recv++;
 	return syscall(SYS_recvfrom, fd, p, len, flags, NULL, NULL);
 }
 
-ssize_t send(int fd, const void *p, size_t len, int flags)
+ssize_t sock_send(int fd, const void *p, size_t len, int flags)
 {
 	calls.send++;
 	return syscall(SYS_sendto, fd, p, len, flags, NULL, 0);
 }
 
-ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
+ssize_t sock_sendmsg(int fd, const struct msghdr *msg, int flags)
 {
 	calls.sendmsg++;
 	return syscall(SYS_sendmsg, fd, msg, flags);

@@ -50,7 +50,7 @@ static int teardown(void **state)
 
 static enum reply_verdict take(struct log *l, char type)
 {
-	enum reply_verdict v = replies_take(&l->replies, (uint8_t)type, NULL);
+	enum reply_verdict v = replies_take(&l->replies, (uint8_t)type);
 	replies_make_up(&l->replies);
 	return v;
 }
@@ -110,7 +110,7 @@ static void what_is_made_up_waits_for_its_turn(void **state)
 	push(l, REPLY_PARSE, REPLY_MAKE_UP, 'd');
 	push(l, REPLY_SYNC, F, 's');
 	assert_string_equal(l->settled, "");
-	assert_int_equal(replies_take(&l->replies, '1', NULL), VERDICT_FORWARD);
+	assert_int_equal(replies_take(&l->replies, '1'), VERDICT_FORWARD);
 	assert_string_equal(l->settled, "a"); /* the caller passes the message on first */
 	replies_make_up(&l->replies);
 	assert_string_equal(l->settled, "ab");
@@ -240,10 +240,10 @@ static void an_answer_that_nobody_asked_for_is_bad(void **state)
 {
 	struct log *l = *state;
 	for (const char *t = "123TDCIsGHdcVZtn"; *t; t++)
-		assert_int_equal(replies_take(&l->replies, (uint8_t)*t, NULL), VERDICT_BAD);
+		assert_int_equal(replies_take(&l->replies, (uint8_t)*t), VERDICT_BAD);
 	push(l, REPLY_BIND, F, 'b');
-	assert_int_equal(replies_take(&l->replies, '1', NULL), VERDICT_BAD);
-	assert_int_equal(replies_take(&l->replies, 'Z', NULL), VERDICT_BAD);
+	assert_int_equal(replies_take(&l->replies, '1'), VERDICT_BAD);
+	assert_int_equal(replies_take(&l->replies, 'Z'), VERDICT_BAD);
 }
 
 static void a_thousand_pipelined_messages_keep_their_order(void **state)
