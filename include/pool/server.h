@@ -122,6 +122,10 @@ int server_parameter(struct server *s, const uint8_t *body, size_t len);
 void server_gucs_changed(struct server *s);
 /* DISCARD ALL has gone through or will before anything else: statements are gone, unreported settings are back. */
 void server_discarded(struct server *s);
+/* It is to be closed when it comes free: at once if it is, and under server_fast_close also where a session that pools by session
+ * has nothing under way (see server_is_fast_closed). */
+void server_make_stale(struct server *s, const char *reason);
+bool server_is_fast_closed(const struct server *s);
 /* Has its time come: another configuration, lifetime over, pool too large, entry paused? NULL: it may go on; else why not. */
 const char *server_overdue(const struct server *s);
 bool server_is_clean(const struct server *s); /* nothing owed, status I, no half message */

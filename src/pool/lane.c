@@ -75,8 +75,10 @@ static struct target *target_of(struct lane *l, const struct conf_entry *e, cons
 	t->lane = l;
 	t->entry = tally_entry(e->name);
 	t->user = tally_user(server_user);
-	if (e->automatic)
+	if (e->automatic) {
 		t->made = conf_entry_make(l->setup->conf, e->name);
+		log_log("registered new auto-database: %s", e->name);
+	}
 	list_init(&t->idle);
 	timer_init(&t->retry, l->loop, target_retry);
 	hash_add(&l->targets, &t->link, hash);
@@ -275,9 +277,7 @@ static void server_adopt(struct server *s, bool changed)
 {
 	if (!changed && !(s->tls && s->tls_digest != s->lane->setup->server_tls_digest))
 		return;
-	s->stale = true;
-	if (s->state == SERVER_IDLE)
-		server_close(s, NULL, "database configuration changed");
+	server_make_stale(s, "database configuration changed");
 }
 
 static void pool_adopt(struct pool *p, bool changed)

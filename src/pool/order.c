@@ -39,9 +39,7 @@ static void close_unused(struct server *s, const struct err *why)
 static void make_stale(struct server *s, const struct err *why)
 {
 	(void)why;
-	s->stale = true;
-	if (s->state == SERVER_IDLE)
-		server_close(s, NULL, "RECONNECT was asked for");
+	server_make_stale(s, "RECONNECT was asked for");
 }
 
 static void kill_server(struct server *s, const struct err *why)

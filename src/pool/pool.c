@@ -456,6 +456,8 @@ static usec_t empty_pool_stays(const struct pool *p)
 		return 0;
 	if (idle)
 		return idle;
+	if (p->target->made)
+		return settings_of(p)->autodb_idle_timeout;
 	return strcmp(p->flow->key, "default") == 0 ? 0 : EMPTY_POOL_STAYS;
 }
 

@@ -349,6 +349,24 @@ const char *server_overdue(const struct server *s)
 	return NULL;
 }
 
+bool server_is_fast_closed(const struct server *s)
+{
+	return s->stale && s->session && s->lane->setup->conf->set.server_fast_close && server_is_clean(s);
+}
+
+void server_make_stale(struct server *s, const char *reason)
+{
+	struct err why;
+
+	s->stale = true;
+	if (s->state == SERVER_IDLE) {
+		server_close(s, NULL, reason);
+	} else if (s->state == SERVER_ACTIVE && server_is_fast_closed(s)) {
+		err_set(&why, SQLSTATE_SHUTDOWN, "database configuration changed");
+		server_close(s, &why, reason);
+	}
+}
+
 /* Rests, or goes to the next who waits. */
 static void free_up(struct server *s)
 {

@@ -164,6 +164,10 @@ static enum step client_message(struct client *c, const uint8_t *p, const struct
 	}
 	if (skipped(c, f))
 		return STEP_ON;
+	if (f->type == 'Q' && c->worker->setup->conf->set.disable_pqexec) {
+		bad_client(c, "PQexec disallowed", 0);
+		return STEP_STOP;
+	}
 	if (!c->server) {
 		if (answer_alone(c, f)) {
 			*used += c->pass_left ? 0 : f->size;
@@ -490,6 +494,8 @@ static void settle_link(struct server *s, struct client *c, bool all)
 			loop_later(c->worker->loop, &c->welcome_later);
 	} else if (c->leaving && replies_empty(&s->replies)) {
 		client_leave(c, "client close request");
+	} else if (c->mode == POOL_SESSION && s->stale && server_is_fast_closed(s)) {
+		server_make_stale(s, "database configuration changed");
 	} else if (c->may_part && all) {
 		link_part(c);
 	} else {

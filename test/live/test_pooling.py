@@ -416,3 +416,37 @@ def test_many_clients_of_many_users_and_databases_at_once(pg, pooler):
 	           for name in ("app", "app2") for user in ("app", "app2")]
 	for bench in benches:
 		watch(bench, lambda: check_at_most(pg, 8, "true"))
+
+
+def test_disable_pqexec_refuses_the_simple_protocol_only(pg, pooler):
+	weir = pooler(settings={"disable_pqexec": 1})
+	client = weir.raw()
+	client.send(P("", "select 1"), B(), E(), S)
+	client.expect("1 2 D[1] C(SELECT 1) Z(I)")
+	client.send(Q("select 1"))
+	client.expect("E(08P01) EOF")
+	assert client.errors[-1]["M"] == "PQexec disallowed"
+	weir.stop()
+
+
+@pytest.mark.pgweir("1.18 closes it without a word")
+def test_server_fast_close_ends_a_session_after_reconnect(pg, pooler):
+	weir = pooler(settings={"server_fast_close": 1, "pool_mode": "session"})
+	idle, busy = weir.raw(), weir.raw()
+	idle.query("select 1")
+	busy.query("begin")
+	weir.admin("RECONNECT")
+	idle.expect("E(57P01) EOF")
+	assert idle.errors[-1]["M"] == "database configuration changed"
+	assert busy.value("select 2") == "2"
+	busy.send(Q("commit"))
+	assert busy.read_eof() == "C(COMMIT) Z(I) E(57P01) EOF"
+
+
+def test_an_automatic_database_is_made_and_freed_again(pg, pooler):
+	weir = pooler(databases={"*": {}}, settings={"autodb_idle_timeout": 1, "server_idle_timeout": 1})
+	client = weir.raw("postgres")
+	assert client.value("select current_database()") == "postgres"
+	weir.wait_log("registered new auto-database: postgres")
+	client.close()
+	until("its pool is gone", lambda: not [row for row in weir.admin("SHOW POOLS") if row["database"] == "postgres"], 6)
