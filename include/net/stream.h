@@ -91,6 +91,8 @@ struct stream {
 void stream_open(struct stream *s, struct loop *l, int fd, const struct stream_calls *calls, void *owner);
 /* Stops events and closes the fd at once (a TLS close_notify is tried). No call comes after it. May be called from within a call. */
 void stream_close(struct stream *s);
+/* Nothing is sent any more; what the peer still says goes to the owner until it ends. False: the socket is of no use, close it. */
+bool stream_finish(struct stream *s);
 /* Closes with a TCP reset: the peer must see that the stream was cut. */
 void stream_cut(struct stream *s);
 

@@ -95,10 +95,11 @@ struct pool {
 	struct policy policy;  /* resolved when the pool is made and at each reload */
 
 	struct list servers[SERVER_STATES];
-	int n_servers;         /* in all states but CLOSING */
+	int n_servers;         /* in all states: what the caps count */
 	int n_state[SERVER_STATES];
 	struct list waiters;   /* first come, first served */
 	int n_waiters;
+	int n_evictions;       /* servers of other pools that are closing to make room for one of this */
 	int n_clients;         /* clients that call this pool theirs (proxy) */
 	struct heap_node blocked; /* in lane->blocked: has waiters and room below pool_size, but a cap is reached */
 	enum cap blocked_by;
@@ -107,6 +108,8 @@ struct pool {
 	usec_t empty_since;    /* 0: in use */
 	struct pool_counts counts;
 };
+
+static inline int pool_live_servers(const struct pool *p) { return p->n_servers - p->n_state[SERVER_CLOSING]; }
 
 /* What one worker holds of a cluster. */
 struct lane {
@@ -159,7 +162,7 @@ void pool_client_add(struct pool *p);
 void pool_client_drop(struct pool *p);
 /* Gives a server that came free to whom it is due: its own pool's first waiter, a waiter of another pool that a cap holds back, or nobody: then it rests. */
 void pool_give(struct server *s);
-void pool_server_gone(struct pool *p); /* one of its servers was closed: caps have room, waiters may need another */
+void pool_server_gone(struct server *s); /* it was closed: caps have room, waiters may need another */
 void pool_serve_soon(struct pool *p); /* at the end of the turn */
 bool pool_is_held(const struct pool *p); /* paused */
 /* Logins of this target fail: err is the answer for clients, in full. False: they do not, or other servers of it are alive. */

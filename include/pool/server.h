@@ -73,6 +73,8 @@ struct server {
 	bool stale;               /* opened under another configuration, or RECONNECT: closed when it comes free */
 	bool session;             /* the client that has it pools by session */
 	bool dirty;               /* changed hands: the reset is due ahead of the next query */
+	bool gone;                /* CLOSING is over: only its memory is left, for a cancel call to end with */
+	struct pool *evicted_for; /* borrows, CLOSING: whose waiter gets the slot; it stays while its n_evictions is not 0 */
 	bool said_fatal;          /* its own last words went to the client: nothing is added to them */
 	double charge;            /* seconds its flow was charged in advance for the use at hand */
 	uint8_t cancels;          /* cancel connections under way for it */
@@ -99,8 +101,11 @@ struct server {
 struct server *server_open(struct pool *p);
 /* The only writer of `state`. Checks the move, moves the lists, logs at DEBUG. */
 void server_move(struct server *s, enum server_state to);
-/* Ends it: Terminate is sent if it is at rest, tallies and permit go back, the log says why. A user is told by calls->lost if `why` is not NULL. */
+/* Ends it: Terminate is sent if it is at rest, the log says why, a user is told by calls->lost if `why` is not NULL. Tallies and permit go back
+ * when PostgreSQL has closed its side too, so that no cap is passed on the server either. */
 void server_close(struct server *s, const struct err *why, const char *reason);
+/* ... which is here; by force at the end of the process. */
+void server_gone(struct server *s);
 /* Logged in (pool/login says so, once): becomes IDLE and serves the first waiter. */
 void server_ready(struct server *s);
 /* Login failed: err has the server's own SQLSTATE and text when it gave one. */

@@ -645,6 +645,11 @@ void stream_close(struct stream *s)
 	}
 }
 
+bool stream_finish(struct stream *s)
+{
+	return s->open && !s->dead && shutdown(s->fd, SHUT_WR) == 0;
+}
+
 void stream_cut(struct stream *s)
 {
 	struct linger none = {.l_onoff = 1, .l_linger = 0};

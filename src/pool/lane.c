@@ -336,8 +336,11 @@ void lane_free(struct lane **lp)
 		for (int state = SERVER_DIAL; state < SERVER_CLOSING; state++)
 			list_each_safe(at, &p->servers[state])
 				server_close(list_owner(at, struct server, link), NULL, "server shutting down");
-		lane_pool_free(p);
+		list_each_safe(at, &p->servers[SERVER_CLOSING])
+			server_gone(list_owner(at, struct server, link));
 	}
+	hash_each(link, &l->pools)
+		lane_pool_free(owner_of(link, struct pool, link));
 	later_stop(&l->serve_later);
 	hash_each(link, &l->remainders)
 		mem_free(owner_of(link, struct remainder, link));

@@ -256,6 +256,14 @@ static struct server *idle_to_take_over(struct pool *p)
 	return NULL;
 }
 
+/* Closes an idle server of another pool so that this one may open one: when it is gone (pool_server_gone). */
+static void evict(struct server *s, struct pool *p)
+{
+	s->evicted_for = p;
+	p->n_evictions++;
+	server_close(s, NULL, "evicted");
+}
+
 /* True: it can be used at once, DISCARD ALL goes ahead of the next query. A reset of the operator's own making may fail, and what stands
  * behind it would run in the other org's session; so its answer is awaited. */
 static bool take_over(struct server *s, struct pool *p)
@@ -275,11 +283,17 @@ static bool take_over(struct server *s, struct pool *p)
 
 /* ---- serving ---- */
 
+/* Those that will come free without anybody's doing. */
+static int servers_coming(const struct pool *p)
+{
+	return p->n_state[SERVER_DIAL] + p->n_state[SERVER_LOGIN] + p->n_state[SERVER_TEST] + p->n_state[SERVER_RESET] + p->n_evictions;
+}
+
 /* Opens what the waiters need; true when a server was found that can be used at once instead. */
 static bool open_for_waiters(struct pool *p, struct server **found)
 {
 	*found = NULL;
-	while (p->n_state[SERVER_DIAL] + p->n_state[SERVER_LOGIN] + p->n_state[SERVER_TEST] + p->n_state[SERVER_RESET] < p->n_waiters) {
+	while (servers_coming(p) < p->n_waiters) {
 		enum cap cap = open_one(p);
 		if (cap == CAP_NONE)
 			continue;
@@ -291,14 +305,13 @@ static bool open_for_waiters(struct pool *p, struct server **found)
 		if (*found)
 			return true;
 		struct server *victim = idle_to_evict(p, cap);
-		if (victim) {
-			server_close(victim, NULL, "evicted");
-			continue;
-		}
-		block(p, cap);
-		return false;
+		block(p, cap); /* one that comes free may be due to it before the evicted one is gone */
+		if (!victim)
+			return false;
+		evict(victim, p);
 	}
-	unblock(p);
+	if (!p->n_evictions)
+		unblock(p);
 	return false;
 }
 
@@ -387,8 +400,7 @@ void pool_give(struct server *s)
 			grant_first(p, s);
 		return;
 	}
-	server_close(s, NULL, "evicted");
-	pool_serve_soon(p);
+	evict(s, p);
 }
 
 /* ---- looking again, at the end of the turn ---- */
@@ -400,11 +412,17 @@ void pool_serve_soon(struct pool *p)
 	loop_later(p->lane->loop, &p->lane->serve_later);
 }
 
-void pool_server_gone(struct pool *p)
+void pool_server_gone(struct server *s)
 {
+	struct pool *p = s->pool;
 	struct lane *l = p->lane;
 	struct target *t = p->target;
 
+	if (s->evicted_for) {
+		s->evicted_for->n_evictions--;
+		pool_serve_soon(s->evicted_for);
+		s->evicted_for = NULL;
+	}
 	if (p->n_waiters || p->policy.min_pool_size > p->n_servers)
 		pool_serve_soon(p);
 	if (l->blocked.count)
@@ -474,7 +492,7 @@ static void timer_for(struct pool *p)
 	}
 	if (keeps_minimum(p))
 		at = now + MINIMUM_EVERY;
-	bool empty = p->n_clients == 0 && p->n_servers == 0 && p->n_waiters == 0;
+	bool empty = p->n_clients == 0 && p->n_servers == 0 && p->n_waiters == 0 && p->n_evictions == 0;
 	if (!empty)
 		p->empty_since = 0;
 	else if (!p->empty_since)
@@ -496,7 +514,7 @@ void pool_timer(struct timer *t)
 	struct pool *p = owner_of(t, struct pool, timer);
 	usec_t stays = empty_pool_stays(p);
 
-	if (p->empty_since && stays && p->n_clients == 0 && p->n_servers == 0 && !p->n_waiters && loop_now(p->lane->loop) - p->empty_since >= stays) {
+	if (p->empty_since && stays && p->n_clients == 0 && p->n_servers == 0 && !p->n_waiters && !p->n_evictions && loop_now(p->lane->loop) - p->empty_since >= stays) {
 		log_cleanup(p);
 		lane_pool_free(p);
 		return;

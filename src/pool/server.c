@@ -127,6 +127,10 @@ static void server_ended(struct stream *st, const struct err *why)
 		login_ended(s, why);
 		return;
 	}
+	if (s->state == SERVER_CLOSING) {
+		server_gone(s);
+		return;
+	}
 	err_set(&lost, SQLSTATE_SERVER_LOST, "server conn crashed?");
 	server_close(s, &lost, s->state == SERVER_IDLE ? "server closed the connection" : "server conn crashed?");
 }
@@ -228,6 +232,31 @@ static usec_t spread_lifetime(usec_t lifetime)
 	return lifetime ? lifetime - (usec_t)random_below((uint32_t)(lifetime / 10 / USEC_PER_MSEC) + 1) * USEC_PER_MSEC : 0;
 }
 
+static void server_bury(struct grave *g)
+{
+	mem_free(owner_of(g, struct server, grave));
+}
+
+void server_gone(struct server *s)
+{
+	struct pool *p = s->pool;
+
+	verify(s->state == SERVER_CLOSING && !s->gone);
+	s->gone = true;
+	timer_stop(&s->timer);
+	stream_close(&s->stream);
+	list_take(&s->link);
+	p->n_state[SERVER_CLOSING]--;
+	p->n_servers--;
+	s->target->n_servers--;
+	tally_give(&s->target->entry->servers);
+	tally_give(&s->target->user->servers);
+	ledger_give(s->lane->cluster);
+	pool_server_gone(s);
+	if (s->cancels == 0)
+		loop_bury(s->loop, &s->grave, server_bury);
+}
+
 static usec_t rest_before_look(const struct server *s)
 {
 	usec_t idle = s->lane->setup->conf->set.server_idle_timeout;
@@ -254,8 +283,11 @@ static void rest_timer(struct timer *t)
 	case SERVER_HELD:
 		server_close(s, NULL, "cancel_wait_timeout");
 		return;
+	case SERVER_CLOSING:
+		server_gone(s);
+		return;
 	case SERVER_IDLE:
-		if (set->server_idle_timeout && s->pool->n_servers > s->pool->policy.min_pool_size) {
+		if (set->server_idle_timeout && pool_live_servers(s->pool) > s->pool->policy.min_pool_size) {
 			usec_t ends = s->idle_since + set->server_idle_timeout;
 			if (ends <= now) {
 				server_close(s, NULL, "server idle timeout");
@@ -344,7 +376,7 @@ const char *server_overdue(const struct server *s)
 		return "server used once";
 	if (s->lifetime && loop_now(s->loop) - s->ready_at >= s->lifetime)
 		return "server lifetime over";
-	if (p->policy.pool_size && p->n_servers > p->policy.pool_size + p->policy.reserve_pool_size)
+	if (p->policy.pool_size && pool_live_servers(p) > p->policy.pool_size + p->policy.reserve_pool_size)
 		return "pool is smaller now";
 	return NULL;
 }
@@ -454,18 +486,14 @@ void server_cancel_begin(struct server *s)
 	s->cancels++;
 }
 
-static void server_bury(struct grave *g)
-{
-	mem_free(owner_of(g, struct server, grave));
-}
-
 void server_cancel_end(struct server *s)
 {
 	verify(s->cancels > 0);
 	if (--s->cancels)
 		return;
 	if (s->state == SERVER_CLOSING) {
-		loop_bury(s->loop, &s->grave, server_bury);
+		if (s->gone)
+			loop_bury(s->loop, &s->grave, server_bury);
 		return;
 	}
 	if (s->state != SERVER_HELD)
@@ -479,15 +507,20 @@ void server_cancel_end(struct server *s)
 	free_up(s);
 }
 
-static void say_goodbye(struct server *s)
+/* PostgreSQL's process lives on until it has read the end, and counts as a connection of its own until then. So must ours: the slot is
+ * given back when PostgreSQL has closed its side, or after a while that no healthy server needs. */
+#define LINGER_MOST USEC_PER_SEC
+
+/* Says goodbye; true when the other side's end is worth waiting for. */
+static bool say_goodbye(struct server *s)
 {
 	static const uint8_t terminate[] = {'X', 0, 0, 0, 4};
 
-	if (!s->stream.open)
-		return;
-	if (!s->user && !s->asker && server_is_clean(s) && stream_backlog(&s->stream) == 0) /* else it may stand in the middle of a message */
+	if (!s->stream.open || s->stream.at_end || !s->ready_at || stream_backlog(&s->stream))
+		return false;
+	if (!s->user && !s->asker && server_is_clean(s)) /* else it may stand in the middle of a message */
 		stream_send(&s->stream, terminate, sizeof(terminate));
-	stream_close(&s->stream);
+	return stream_finish(&s->stream);
 }
 
 static void log_end(const struct server *s, const char *reason)
@@ -502,9 +535,6 @@ static void log_end(const struct server *s, const char *reason)
 
 void server_close(struct server *s, const struct err *why, const char *reason)
 {
-	struct pool *p = s->pool;
-	struct lane *l = s->lane;
-
 	verify_here(s->loop);
 	if (s->state == SERVER_CLOSING)
 		return;
@@ -512,26 +542,20 @@ void server_close(struct server *s, const struct err *why, const char *reason)
 	timer_stop(&s->timer);
 	if (s->state == SERVER_DIAL || s->state == SERVER_LOGIN)
 		login_over(s);
-	say_goodbye(s);
+	bool lingers = say_goodbye(s);
 	server_move(s, SERVER_CLOSING);
-	list_take(&s->link);
-	p->n_state[SERVER_CLOSING]--;
-	p->n_servers--;
-	s->target->n_servers--;
-	tally_give(&s->target->entry->servers);
-	tally_give(&s->target->user->servers);
-	ledger_give(l->cluster);
 	if (why && s->asker)
 		s->asker->lost(s, why);
 	else if (why && s->user)
-		l->calls->lost(s, why);
+		s->lane->calls->lost(s, why);
 	s->user = NULL;
 	s->asker = NULL;
 	replies_free(&s->replies);
 	stmt_set_clear(&s->stmts);
 	gucs_clear(&s->gucs);
 	gucs_clear(&s->gucs_at_login);
-	pool_server_gone(p);
-	if (s->cancels == 0)
-		loop_bury(s->loop, &s->grave, server_bury);
+	if (lingers)
+		timer_in(&s->timer, LINGER_MOST);
+	else
+		server_gone(s);
 }
