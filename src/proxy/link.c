@@ -14,18 +14,10 @@
 
 static void joined(struct client *c, struct server *s)
 {
-	usec_t now = loop_now(c->worker->loop);
-	const struct policy *policy = &c->pool->policy;
-
 	c->server = s;
 	c->served = true;
 	c->link_due = true;
 	s->session = c->mode == POOL_SESSION;
-	c->xact_at = c->query_at = now;
-	if (policy->transaction_timeout) {
-		c->deadline_xact = now + policy->transaction_timeout;
-		sweep_set(c);
-	}
 }
 
 static void granted(struct waiter *w, struct server *s)

@@ -53,16 +53,21 @@ static bool answer_alone(struct client *c, const struct frame *f)
 
 static void query_begins(struct client *c)
 {
-	usec_t limit = c->pool->policy.query_timeout;
+	const struct policy *policy = &c->pool->policy;
 
 	if (c->in_query)
 		return;
 	c->in_query = true;
 	c->query_at = loop_now(c->worker->loop);
-	if (limit) {
-		c->deadline_query = c->query_at + limit;
-		sweep_set(c);
+	if (policy->query_timeout)
+		c->deadline_query = c->query_at + policy->query_timeout;
+	if (!c->xact_at) {
+		c->xact_at = c->query_at;
+		if (policy->transaction_timeout)
+			c->deadline_xact = c->xact_at + policy->transaction_timeout;
 	}
+	if (c->deadline_query || c->deadline_xact)
+		sweep_set(c);
 }
 
 /* What the client owes now: it has a server and the server waits for it. */
@@ -71,7 +76,7 @@ static void watch_idle(struct client *c)
 	struct server *s = c->server;
 	usec_t limit = c->pool->policy.idle_transaction_timeout;
 
-	if (!limit || c->mode == POOL_SESSION)
+	if (!limit || (c->mode == POOL_SESSION && s->status == 'I'))
 		return;
 	if (c->pass_left || s->replies.copy_in || replies_empty(&s->replies)) {
 		if (!c->deadline_idle) {
@@ -220,7 +225,6 @@ size_t relay_client_bytes(struct client *c, const uint8_t *p, size_t len)
 		return 0;
 	c->deadline_idle = 0;
 	stream_want(&c->stream, 0);
-	count_add(&c->pool->counts.received, len - stream_left(&c->stream).len);
 	while (used < len) {
 		if (c->pass_left) {
 			used += pass_client(c, p + used, len - used);
@@ -237,6 +241,7 @@ size_t relay_client_bytes(struct client *c, const uint8_t *p, size_t len)
 		if (step != STEP_ON)
 			break;
 	}
+	count_add(&c->pool->counts.received, used);
 	send_on(c);
 	if (c->server)
 		watch_idle(c);
@@ -352,7 +357,8 @@ static void count_query(struct client *c, char status)
 		return;
 	count_add(&n->xacts, 1);
 	count_add(&n->xact_us, (uint64_t)(now - c->xact_at));
-	c->xact_at = now;
+	c->xact_at = 0;
+	c->deadline_xact = 0;
 }
 
 /* ReadyForQuery that was for the client. True: the two may part. */
@@ -492,7 +498,7 @@ static void settle_link(struct server *s, struct client *c, bool all)
 	if (c->welcome_due) {
 		if (all && server_is_clean(s))
 			loop_later(c->worker->loop, &c->welcome_later);
-	} else if (c->leaving && replies_empty(&s->replies)) {
+	} else if (c->leaving && all && replies_empty(&s->replies)) {
 		client_leave(c, "client close request");
 	} else if (c->mode == POOL_SESSION && s->stale && server_is_fast_closed(s)) {
 		server_make_stale(s, "database configuration changed");
@@ -511,7 +517,6 @@ static size_t relay_server_bytes(struct stream *st, const uint8_t *p, size_t len
 	struct frame f;
 
 	stream_want(st, 0);
-	count_add(&s->pool->counts.sent, len - stream_left(st).len);
 	while (used < len) {
 		if (s->pass_left) {
 			used += pass_server(s, c, p + used, len - used);
@@ -537,6 +542,7 @@ static size_t relay_server_bytes(struct stream *st, const uint8_t *p, size_t len
 			return len;
 		used += f.size;
 	}
+	count_add(&s->pool->counts.sent, used);
 	send_back(s, c);
 	if (breaks_statement_mode(s, c)) {
 		struct err err;

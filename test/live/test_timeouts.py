@@ -40,10 +40,11 @@ def test_query_timeout_is_57014_and_closes_the_server(pg, pooler):
 	until("the query has ended on the server", lambda: pg.count("state = 'active'") == 0, 3)
 
 
+@pytest.mark.parametrize("mode", ["transaction", "session"])
 @pytest.mark.pgweir("1.18 counts it")
-def test_query_timeout_does_not_count_idle_time_in_a_transaction(pg, pooler):
+def test_query_timeout_does_not_count_idle_time_in_a_transaction(pg, pooler, mode):
 	"""pgbouncer #22, #579: only while a query runs."""
-	weir = pooler(settings={"query_timeout": 0.5})
+	weir = pooler(settings={"pool_mode": mode, "query_timeout": 0.5})
 	client = weir.raw()
 	client.query("begin")
 	time.sleep(0.8)  # the idle time that must not count
@@ -95,8 +96,9 @@ def test_query_wait_notify_sends_one_notice(pg, pooler):
 	waiter.expect("T D[1] C(SELECT 1) Z(I)")
 
 
-def test_idle_transaction_timeout_is_25P03_and_rolls_back(pg, pooler):
-	weir = pooler(settings={"idle_transaction_timeout": 0.5, "default_pool_size": 1})
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+def test_idle_transaction_timeout_is_25P03_and_rolls_back(pg, pooler, mode):
+	weir = pooler(settings={"pool_mode": mode, "idle_transaction_timeout": 0.5, "default_pool_size": 1})
 	client = weir.raw()
 	client.query("begin")
 	client.query("insert into t values (1)")
@@ -105,17 +107,19 @@ def test_idle_transaction_timeout_is_25P03_and_rolls_back(pg, pooler):
 	assert weir.raw().value("select count(*) from t") == "0"
 
 
-def test_idle_transaction_timeout_leaves_a_busy_transaction_alone(pg, pooler):
-	weir = pooler(settings={"idle_transaction_timeout": 0.5})
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+def test_idle_transaction_timeout_leaves_a_busy_transaction_alone(pg, pooler, mode):
+	weir = pooler(settings={"pool_mode": mode, "idle_transaction_timeout": 0.5})
 	client = weir.raw(seconds=4)
 	client.query("begin")
 	client.query("select pg_sleep(1)")
 	client.query("commit")
 
 
+@pytest.mark.parametrize("mode", ["transaction", "session"])
 @pytest.mark.pgweir("transaction_timeout came with 1.24")
-def test_transaction_timeout_counts_the_whole_transaction(pg, pooler):
-	weir = pooler(settings={"transaction_timeout": 1})
+def test_transaction_timeout_counts_the_whole_transaction(pg, pooler, mode):
+	weir = pooler(settings={"pool_mode": mode, "transaction_timeout": 1})
 	client = weir.raw(seconds=4)
 	client.query("begin")
 	client.query("select pg_sleep(0.3)")
@@ -124,14 +128,16 @@ def test_transaction_timeout_counts_the_whole_transaction(pg, pooler):
 	until("the server has ended it", lambda: pg.count("state <> 'idle'") == 0, 3)
 
 
+@pytest.mark.parametrize("mode", ["transaction", "session"])
 @pytest.mark.pgweir("transaction_timeout came with 1.24")
-def test_transaction_timeout_begins_anew_with_each_transaction(pg, pooler):
-	weir = pooler(settings={"transaction_timeout": 1})
+def test_transaction_timeout_begins_anew_with_each_transaction(pg, pooler, mode):
+	weir = pooler(settings={"pool_mode": mode, "transaction_timeout": 1})
 	client = weir.raw(seconds=4)
 	for _ in range(3):
 		client.query("begin")
 		client.query("select pg_sleep(0.4)")
 		client.query("commit")
+	assert client.is_quiet(0.8)  # nothing runs: the limit of the last transaction is over with it
 
 
 def test_client_idle_timeout_is_57P05(pg, pooler):
