@@ -104,6 +104,7 @@ struct pool {
 	struct heap_node blocked; /* in lane->blocked: has waiters and room below pool_size, but a cap is reached */
 	enum cap blocked_by;
 	struct list serve_link; /* in lane->to_serve */
+	struct list login_link; /* in lane->to_login */
 	struct timer timer;    /* reserve_pool_timeout, min_pool_size, and the end of a pool that nobody uses */
 	usec_t empty_since;    /* 0: in use */
 	struct pool_counts counts;
@@ -129,6 +130,9 @@ struct lane {
 	struct hash remainders;    /* counters of freed pools by entry: struct remainder */
 	struct list idle;          /* all idle servers, oldest first */
 	struct list to_serve;      /* pools to look at in this turn's end */
+	struct list to_login;      /* pools that want one more server as soon as fewer logins are under way */
+	bool login_room;           /* a login is over: look at those */
+	bool cap_room;             /* a server is gone: look at blocked pools */
 	struct later serve_later;
 	bool suspended;            /* whole lane: PAUSE without a name, shutdown */
 };
@@ -156,7 +160,9 @@ enum take pool_take(struct pool *p, struct waiter *w, struct server **out, struc
 void pool_give_up(struct waiter *w); /* stops waiting; safe when not waiting */
 /* Serves what can be served: called after anything changed for the pool. */
 void pool_serve(struct pool *p);
-void lane_serve_blocked(struct lane *l); /* a cap has room again */
+void lane_cap_room(struct lane *l);   /* a cap may have room again: blocked pools are looked at, at the end of the turn */
+void lane_make_room(struct lane *l);  /* one idle server ends if a pool of another lane waits for a cap that it counts in */
+void lane_login_over(struct lane *l); /* the same for those that wait until fewer logins are under way */
 /* Hints from the proxy. */
 void pool_client_add(struct pool *p);
 void pool_client_drop(struct pool *p);

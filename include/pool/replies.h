@@ -33,6 +33,7 @@ struct replies {
 	uint32_t head, count, room; /* room is a power of two */
 	bool skipping;  /* an extended-protocol error is out and the Sync that ends the skipping was not sent yet */
 	bool copy_in;   /* the server reads copy data: it ignores Sync and Flush until CopyDone or CopyFail */
+	bool midway;    /* the owner's: a message is being passed on in pieces, nothing can be made up until it is through */
 	/* set by the owner once */
 	void (*settled)(void *owner, struct reply *r);            /* answered, or made up now: emit the made-up message if act says so */
 	void (*undone)(void *owner, struct reply *r);             /* will never be answered: an earlier message of its batch failed */
@@ -60,9 +61,11 @@ static inline bool reply_needs_no_answer(const struct reply *e) { return e->act 
 void replies_make_up_(struct replies *r);
 static inline void replies_make_up(struct replies *r)
 {
-	if (r->count && reply_needs_no_answer(&r->ring[r->head]))
+	if (r->count && !r->midway && reply_needs_no_answer(&r->ring[r->head]))
 		replies_make_up_(r);
 }
+static inline struct reply *replies_at(struct replies *r, uint32_t i) { return &r->ring[(r->head + i) & (r->room - 1)]; } /* i < count */
 /* The entry at the front, NULL: none. */
 static inline struct reply *replies_front(struct replies *r) { return r->count ? &r->ring[r->head] : 0; }
+bool replies_has_end(const struct replies *r); /* is a Sync, Query or function call among them: will a ReadyForQuery come */
 bool replies_has_forward(const struct replies *r); /* does the client await anything */

@@ -37,6 +37,8 @@ struct server_user_calls {
 	void (*undone)(void *owner, struct reply *r);
 	/* A cap over several lanes (a user's) has room again and somebody waits for it. May be NULL. */
 	void (*cap_room)(struct lane *l);
+	/* Somebody begins to wait for such a cap: lanes where a server of that user rests let it go (lane_make_room). May be NULL. */
+	void (*cap_wanted)(struct lane *l);
 };
 
 /* Who uses a server in a client's stead, for a question of the proxy's own (proxy/lookup): server->user is not a client then. */
@@ -67,11 +69,14 @@ struct server {
 	struct gucs gucs_at_login;
 	uint32_t gucs_off;        /* bits of those in force that are not as at login; see server_gucs_changed */
 	struct stmt_set stmts;
+	uint32_t notes_open;      /* entries of replies on which our picture of its statements and the client's names rests */
+	uint32_t notes_behind;    /* ... those of them that a Sync closes off: they may fail, and what comes behind that Sync must know */
 	uint64_t unnamed_of;      /* whose unnamed statement it holds: client id, 0 none */
 
 	char status;              /* of the last ReadyForQuery: I T E; 0 before the first */
 	bool stale;               /* opened under another configuration, or RECONNECT: closed when it comes free */
-	bool session;             /* the client that has it pools by session */
+	bool session;             /* the client that has it, or had it last, pools by session: server_reset_query is due before anybody else gets it */
+	bool was_reset;           /* by server_reset_query or its like, since it was last used */
 	bool dirty;               /* changed hands: the reset is due ahead of the next query */
 	bool gone;                /* CLOSING is over: only its memory is left, for a cancel call to end with */
 	struct pool *evicted_for; /* borrows, CLOSING: whose waiter gets the slot; it stays while its n_evictions is not 0 */

@@ -47,14 +47,18 @@ struct stmt *stmt_set_oldest(const struct stmt_set *s);        /* NULL: empty; b
 void stmt_set_clear(struct stmt_set *s);
 static inline size_t stmt_set_count(const struct stmt_set *s) { return s->by_serial.count; }
 
-/* The names one client gave. */
+/* The names one client gave. Counted: the client's table holds one, and so does each Parse that is not answered yet, which may
+ * fail when the name is no longer in the table. */
 struct stmt_name {
 	struct hash_link link;
 	struct stmt *stmt; /* ref */
+	int refs;
 	char name[];
 };
 struct stmt_name *stmt_name_find(const struct hash *names, const char *name);
-struct stmt_name *stmt_name_new(const char *name, struct stmt *s); /* in no hash; takes a reference of its own */
-void stmt_name_put(struct hash *names, struct stmt_name *n);
-void stmt_name_free(struct stmt_name **n);
+struct stmt_name *stmt_name_new(const char *name, struct stmt *s); /* a reference, in no hash; takes a reference of its own to s */
+struct stmt_name *stmt_name_ref(struct stmt_name *n);
+void stmt_name_put(struct hash *names, struct stmt_name *n); /* the reference goes to the hash */
+void stmt_name_free(struct stmt_name **n);                   /* a reference */
 void stmt_names_clear(struct hash *names);
+void stmt_names_clear_settled(struct hash *names);           /* all but those whose Parse is not answered yet */

@@ -68,7 +68,10 @@ struct client {
 	bool leaving;              /* said Terminate behind something that is not answered yet */
 	char first[FIRST_WORD];    /* how the last statement begins: what its loss means (inspect_effect) */
 	struct later welcome_later;
-	bool unnamed_deallocates;  /* its unnamed statement is DEALLOCATE of a name that only we know */
+	bool unnamed_deallocates;  /* its unnamed statement stands for DEALLOCATE of the name ... */
+	char *deallocates;         /* owns: ... */
+	bool unnamed_in_batch;     /* it was parsed since the last Sync */
+	bool holding;              /* what stands at the front waits until what a Sync closes off has come through (server->notes_behind) */
 	bool portal_deallocates;   /* ... and so does its unnamed portal */
 
 	uint32_t slot;             /* in worker->slots, for cancel keys; 0: none */

@@ -9,6 +9,7 @@ void greet_begin(struct client *c);                 /* a new connection: sets th
 void greet_first(struct client *c, uint8_t byte);   /* stream_calls.first: TLS that comes without being asked for (0x16) */
 size_t greet_bytes(struct client *c, const uint8_t *p, size_t len);
 void greet_secured(struct client *c);
+bool greet_is_cancel(const struct client *c);       /* it is a cancel request, which is seen through though its sender leaves */
 void greet_timeout(struct client *c);               /* client_login_timeout */
 void greet_free(struct client *c);
 

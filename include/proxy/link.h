@@ -7,16 +7,26 @@
 /* What an entry in a server's replies stands for, beside its kind. */
 enum mark {
 	MARK_NONE,
+	MARK_PLAN,       /* Bind or Describe of a statement: note is the statement (reference) */
 	MARK_RESET,      /* our DISCARD ALL */
 	MARK_SETTINGS,   /* our SET ...: note is the mask of parameters */
+	/* from here on: what our picture of statements and names rests on */
+	MARK_UNNAMED,    /* Parse of the unnamed statement: note is the one before it (struct unnamed, owned), or NULL if the Parse is ours */
 	MARK_AHEAD,      /* our Parse of a statement the server lacked: note is the statement (reference) */
 	MARK_EVICT,      /* our Close of one it had too many: the same */
-	MARK_NAMED,      /* the client's Parse of a name: note is the stmt_name, which the client's table owns */
+	MARK_NAMED,      /* the client's Parse of a name: note is the stmt_name (reference) */
 	MARK_CLOSED,     /* the client's Close of a name: note is the stmt_name, owned */
 	MARK_DUPLICATE,  /* Parse of a name it has: will fail; note is the name (owned text) */
-	MARK_UNNAMED,    /* Parse of the unnamed statement */
-	MARK_PLAN,       /* Bind or Describe of a statement: note is the statement (reference) */
-	MARK_DEALLOCATE, /* Query or Execute that stands for a DEALLOCATE: its EmptyQueryResponse becomes that tag */
+	MARK_DEALLOCATE, /* Query or Execute that stands for a DEALLOCATE: its tag becomes that; note is the stmt_name, owned */
+};
+
+#define MARK_FIRST_NOTE MARK_UNNAMED
+
+/* The client's unnamed statement as it was, in case the Parse that replaces it is skipped. */
+struct unnamed {
+	struct buf body; /* owns */
+	bool known;
+	bool deallocates;
 };
 
 void link_init(struct client *c); /* a new client */
@@ -26,7 +36,13 @@ bool link_get(struct client *c);
 void link_get_welcome(struct client *c);
 /* Once, before the first message to a new server: puts what has to go ahead into the worker's to_server parcel. */
 void link_prelude(struct client *c);
+/* The client has no server and nothing to do: client_idle_timeout runs. */
+void link_idle(struct client *c);
 /* The transaction is over: the server goes back, the client is idle. */
 void link_part(struct client *c);
+/* The server says that its statements are gone: DEALLOCATE ALL, DISCARD ALL. Those whose Parse stands behind it are not. */
+void link_statements_gone(struct client *c);
+/* The entry at the front, a DEALLOCATE in the simple protocol, fails: the name stays. */
+void link_deallocate_failed(struct client *c, struct reply *front);
 void link_settled(void *owner, struct reply *r);
 void link_undone(void *owner, struct reply *r);

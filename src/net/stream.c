@@ -113,7 +113,7 @@ static void die(struct stream *s)
 {
 	s->dead = true;
 	s->readable = true;
-	s->full = s->tell_sent = false;
+	s->tell_sent = false; /* full stays until drained was called: somebody may have been paused for it */
 	s->out_at = 0;
 	buf_free(&s->out);
 	go_later(s);
@@ -595,9 +595,13 @@ static void look_at_unsure(struct timer *t)
 		list_take(link);
 		if (s->sent != s->unsure_sent || s->readable || s->at_end)
 			continue;
-		if (sock_recv(s->fd, &byte, 1, MSG_PEEK) >= 0 || errno == EAGAIN || errno == EINTR)
-			continue; /* a FIN, or bytes, would have come with an edge of their own */
-		end_errno(s, errno);
+		ssize_t n = sock_recv(s->fd, &byte, 1, MSG_PEEK);
+		if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+			continue;
+		if (n == 0) /* a FIN, and the reset behind it hid that there was one */
+			end(s);
+		else
+			end_errno(s, errno);
 		go_later(s);
 	}
 }

@@ -14,6 +14,7 @@ static void ask(struct server *s, enum server_state state, const char *sql)
 	server_move(s, state);
 	msg_query(&b, sql);
 	replies_push(&s->replies, REPLY_QUERY, REPLY_SKIP, 0, NULL);
+	s->unnamed_of = 0; /* a simple query drops the unnamed statement */
 	stream_send(&s->stream, b.p, b.len);
 	buf_free(&b);
 	timer_in(&s->timer, s->lane->setup->conf->set.server_check_timeout);
@@ -28,12 +29,14 @@ void ask_check(struct server *s)
 void ask_reset(struct server *s)
 {
 	const char *sql = s->lane->setup->conf->set.server_reset_query;
+	s->was_reset = true;
 	ask(s, SERVER_RESET, sql);
 	server_discarded(s);
 }
 
 void ask_org_reset(struct server *s, const char *sql)
 {
+	s->was_reset = true;
 	ask(s, SERVER_RESET, sql);
 	server_discarded(s);
 }

@@ -27,6 +27,7 @@ static void serve_later(struct later *w)
 		list_take(&p->serve_link);
 		pool_serve(p);
 	}
+	lane_serve_logins(l);
 	lane_serve_blocked(l);
 }
 
@@ -46,6 +47,7 @@ struct lane *lane_new(struct loop *loop, struct cluster *c, const struct setup *
 	list_init(&l->orders);
 	list_init(&l->idle);
 	list_init(&l->to_serve);
+	list_init(&l->to_login);
 	later_init(&l->serve_later, serve_later);
 	return l;
 }
@@ -196,6 +198,7 @@ struct pool *lane_pool(struct lane *l, const struct conf_entry *entry, const cha
 		list_init(&p->servers[i]);
 	list_init(&p->waiters);
 	list_init(&p->serve_link);
+	list_init(&p->login_link);
 	timer_init(&p->timer, l->loop, pool_timer);
 	pool_resolve(p);
 	hash_add(&l->pools, &p->link, hash);
@@ -228,6 +231,7 @@ void lane_pool_free(struct pool *p)
 	pool_counts_sum(&remainder_of(l, p->target->entry)->counts, &p->counts);
 	hash_take(&l->pools, &p->link);
 	list_take(&p->serve_link);
+	list_take(&p->login_link);
 	timer_stop(&p->timer);
 	if (heap_has(&p->blocked))
 		heap_take(&l->blocked, &p->blocked);

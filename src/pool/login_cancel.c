@@ -52,11 +52,12 @@ static void cancel_over(struct cancel_call *c)
 static void cancel_failed(struct cancel_call *c, const char *why)
 {
 	char peer[ADDR_TEXT];
-	struct who who;
+	struct who who = {.kind = 'S', .id = c->server->id};
 
 	if (c->sent)
 		c->server->stale = true;
-	server_who(c->server, &who, peer);
+	if (c->server->state != SERVER_CLOSING) /* else its pool may be gone */
+		server_who(c->server, &who, peer);
 	log_line(LOG_WARNING_, &who, "cancel request failed: %s", why);
 	cancel_over(c);
 }

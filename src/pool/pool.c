@@ -74,16 +74,20 @@ static void unblock(struct pool *p)
 	p->blocked_by = CAP_NONE;
 }
 
-static void block(struct pool *p, enum cap cap)
+/* True: the cap was met for the first time, and is to be tried once more. Whoever gave back between that and our being counted has told nobody. */
+static bool block(struct pool *p, enum cap cap)
 {
 	if (heap_has(&p->blocked) && p->blocked_by == cap)
-		return;
+		return false;
 	unblock(p);
 	p->blocked_by = cap;
 	heap_add(&p->lane->blocked, &p->blocked);
 	atomic_int *starved = starved_count(p, cap);
 	if (starved)
 		atomic_fetch_add(starved, 1);
+	if (cap == CAP_USER && p->lane->calls->cap_wanted)
+		p->lane->calls->cap_wanted(p->lane);
+	return starved != NULL;
 }
 
 /* ---- granting ---- */
@@ -297,6 +301,8 @@ static bool open_for_waiters(struct pool *p, struct server **found)
 		enum cap cap = open_one(p);
 		if (cap == CAP_NONE)
 			continue;
+		if (cap == CAP_LATER && !list_linked(&p->login_link))
+			list_push(&p->lane->to_login, &p->login_link);
 		if (cap == CAP_POOL || cap == CAP_LATER) {
 			unblock(p);
 			return false;
@@ -305,10 +311,11 @@ static bool open_for_waiters(struct pool *p, struct server **found)
 		if (*found)
 			return true;
 		struct server *victim = idle_to_evict(p, cap);
-		block(p, cap); /* one that comes free may be due to it before the evicted one is gone */
-		if (!victim)
+		bool first = block(p, cap); /* also with a victim: one that comes free may be due to it before that is gone */
+		if (victim)
+			evict(victim, p);
+		else if (!first)
 			return false;
-		evict(victim, p);
 	}
 	if (!p->n_evictions)
 		unblock(p);
@@ -370,8 +377,9 @@ static struct pool *blocked_before(struct server *s)
 
 	for (size_t i = 0; i < l->blocked.count; i++) {
 		struct pool *p = owner_of(l->blocked.nodes[i], struct pool, blocked);
-		if (p == own || !cap_concerns(p->blocked_by, p, s) || pool_is_held(p))
-			continue;
+		bool reserve;
+		if (p == own || !cap_concerns(p->blocked_by, p, s) || pool_is_held(p) || !pool_has_room(p, &reserve))
+			continue; /* one that got servers since it was blocked may be full by now */
 		if (!best || p->flow->vtime < best->flow->vtime)
 			best = p;
 		if (i == 0)
@@ -380,6 +388,23 @@ static struct pool *blocked_before(struct server *s)
 	if (best && own->n_waiters && own->flow->vtime <= best->flow->vtime)
 		return NULL;
 	return best;
+}
+
+/* A user's cap spans lanes: is somebody of another lane held back by it? Those of this lane were asked first. */
+static bool wanted_elsewhere(const struct server *s)
+{
+	return atomic_load_explicit(&s->target->user->starved, memory_order_relaxed) > 0 && s->pool->n_waiters == 0;
+}
+
+void lane_make_room(struct lane *l)
+{
+	list_each(link, &l->idle) {
+		struct server *s = list_owner(link, struct server, lane_link);
+		if (!wanted_elsewhere(s))
+			continue;
+		server_close(s, NULL, "evicted");
+		return;
+	}
 }
 
 void pool_give(struct server *s)
@@ -393,6 +418,8 @@ void pool_give(struct server *s)
 			grant_first(own, s);
 		else if (own->n_waiters)
 			pool_serve_soon(own);
+		else if (wanted_elsewhere(s))
+			server_close(s, NULL, "evicted");
 		return;
 	}
 	if (p->target == s->target) {
@@ -426,7 +453,7 @@ void pool_server_gone(struct server *s)
 	if (p->n_waiters || p->policy.min_pool_size > p->n_servers)
 		pool_serve_soon(p);
 	if (l->blocked.count)
-		loop_later(l->loop, &l->serve_later);
+		lane_cap_room(l);
 	if (l->calls->cap_room && (atomic_load(&t->user->starved) || atomic_load(&t->entry->starved)))
 		l->calls->cap_room(l);
 	if (!list_empty(&l->orders))
@@ -434,8 +461,42 @@ void pool_server_gone(struct server *s)
 	timer_for(p);
 }
 
+void lane_cap_room(struct lane *l)
+{
+	l->cap_room = true;
+	loop_later(l->loop, &l->serve_later);
+}
+
+void lane_login_over(struct lane *l)
+{
+	l->login_room = true;
+	if (!list_empty(&l->to_login))
+		loop_later(l->loop, &l->serve_later);
+}
+
+/* Those that find no room now keep their places; whoever comes to want more goes to the end, where there is none by then. */
+void lane_serve_logins(struct lane *l)
+{
+	if (!l->login_room)
+		return;
+	l->login_room = false;
+	list_each_safe(link, &l->to_login) {
+		struct pool *p = list_owner(link, struct pool, login_link);
+		if (logins_are_enough(p))
+			continue;
+		list_take(link);
+		pool_serve(p);
+	}
+}
+
+/* Only what was asked for: with each turn of the loop, or with each waiter that comes, this would be a walk over all that wait. */
 void lane_serve_blocked(struct lane *l)
 {
+	struct list others;
+
+	if (!l->cap_room)
+		return;
+	l->cap_room = false;
 	/* Each round helps the first of the heap or ends. */
 	for (;;) {
 		struct heap_node *top = heap_top(&l->blocked);
@@ -447,11 +508,17 @@ void lane_serve_blocked(struct lane *l)
 		if (p->n_waiters == waiters && p->n_servers == servers)
 			break;
 	}
-	/* The first is held back by a cap of its own (user, entry): the others may not be. */
-	for (size_t i = 0; i < l->blocked.count; i++) {
+	/* The first may be held back by a cap of its own (user, entry): the others may not be. */
+	list_init(&others);
+	for (size_t i = 1; i < l->blocked.count; i++) {
 		struct pool *p = owner_of(l->blocked.nodes[i], struct pool, blocked);
-		if (p->blocked_by != CAP_CLUSTER)
-			pool_serve_soon(p);
+		list_take(&p->serve_link);
+		list_push(&others, &p->serve_link);
+	}
+	while (!list_empty(&others)) {
+		struct pool *p = list_owner(list_first(&others), struct pool, serve_link);
+		list_take(&p->serve_link);
+		pool_serve(p);
 	}
 }
 

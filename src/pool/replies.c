@@ -73,7 +73,7 @@ void replies_push(struct replies *r, enum reply_kind kind, enum reply_act act, u
 		}
 		r->skipping = false;
 	}
-	if (r->count == 0 && reply_needs_no_answer(&e)) {
+	if (r->count == 0 && !r->midway && reply_needs_no_answer(&e)) {
 		if (kind == REPLY_COPY_END)
 			r->copy_in = false;
 		r->settled(r->owner, &e);
@@ -195,6 +195,14 @@ enum reply_verdict replies_take(struct replies *r, uint8_t type)
 	return v;
 }
 
+bool replies_has_end(const struct replies *r)
+{
+	for (uint32_t i = 0; i < r->count; i++)
+		if (meanings['Z'].ends & 1u << r->ring[(r->head + i) & (r->room - 1)].kind)
+			return true;
+	return false;
+}
+
 bool replies_has_forward(const struct replies *r)
 {
 	for (uint32_t i = 0; i < r->count; i++)
@@ -212,5 +220,5 @@ void replies_free(struct replies *r)
 	mem_free(r->ring);
 	r->ring = NULL;
 	r->room = r->head = 0;
-	r->skipping = r->copy_in = false;
+	r->skipping = r->copy_in = r->midway = false;
 }

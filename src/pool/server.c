@@ -24,9 +24,9 @@ static const unsigned legal_moves[SERVER_STATES] = {
 	[SERVER_LOGIN] = MAY(DIAL) | MAY(IDLE) | MAY(CLOSING), /* DIAL: the next host */
 	[SERVER_IDLE] = MAY(ACTIVE) | MAY(TEST) | MAY(RESET) | MAY(CLOSING),
 	[SERVER_ACTIVE] = MAY(IDLE) | MAY(RESET) | MAY(HELD) | MAY(CLOSING),
-	[SERVER_RESET] = MAY(IDLE) | MAY(HELD) | MAY(CLOSING),
+	[SERVER_RESET] = MAY(IDLE) | MAY(RESET) | MAY(HELD) | MAY(CLOSING), /* RESET: behind a ROLLBACK */
 	[SERVER_TEST] = MAY(IDLE) | MAY(HELD) | MAY(CLOSING),
-	[SERVER_HELD] = MAY(IDLE) | MAY(CLOSING),
+	[SERVER_HELD] = MAY(IDLE) | MAY(RESET) | MAY(CLOSING),
 	[SERVER_CLOSING] = 0,
 };
 
@@ -344,6 +344,7 @@ static void login_over(struct server *s)
 {
 	s->target->n_logins--;
 	s->lane->n_logins--;
+	lane_login_over(s->lane);
 	login_free(s);
 }
 
@@ -406,7 +407,7 @@ static void free_up(struct server *s)
 
 	s->user = NULL;
 	s->asker = NULL;
-	s->session = false;
+	s->session = s->was_reset = false;
 	if (overdue) {
 		server_close(s, NULL, overdue);
 		return;
@@ -432,6 +433,14 @@ void server_ready(struct server *s)
 	free_up(s);
 }
 
+/* Whatever lies between its last use and now: a ROLLBACK, a cancel. */
+static bool reset_is_due(const struct server *s, const struct settings *set)
+{
+	if (s->was_reset || s->state == SERVER_TEST || !set->server_reset_query[0])
+		return false;
+	return (s->session || set->server_reset_query_always) && !server_overdue(s);
+}
+
 void server_release(struct server *s)
 {
 	const struct settings *set = &s->lane->setup->conf->set;
@@ -449,8 +458,7 @@ void server_release(struct server *s)
 		timer_in(&s->timer, set->cancel_wait_timeout + USEC_PER_SEC);
 		return;
 	}
-	if (s->state == SERVER_ACTIVE && (s->session || set->server_reset_query_always) && set->server_reset_query[0] && !server_overdue(s)) {
-		s->session = false;
+	if (reset_is_due(s, set)) {
 		ask_reset(s);
 		return;
 	}
@@ -504,7 +512,7 @@ void server_cancel_end(struct server *s)
 		return;
 	}
 	s->idle_after_cancel = false;
-	free_up(s);
+	server_release(s);
 }
 
 /* PostgreSQL's process lives on until it has read the end, and counts as a connection of its own until then. So must ours: the slot is

@@ -190,6 +190,14 @@ struct stmt_name *stmt_name_new(const char *name, struct stmt *s)
 
 	memcpy(n->name, name, len + 1);
 	n->stmt = stmt_ref(s);
+	n->refs = 1;
+	return n;
+}
+
+struct stmt_name *stmt_name_ref(struct stmt_name *n)
+{
+	verify(n->refs > 0);
+	n->refs++;
 	return n;
 }
 
@@ -205,8 +213,23 @@ void stmt_name_free(struct stmt_name **at)
 	*at = NULL;
 	if (!n)
 		return;
+	verify(n->refs > 0);
+	if (--n->refs)
+		return;
 	stmt_drop(&n->stmt);
 	mem_free(n);
+}
+
+void stmt_names_clear_settled(struct hash *names)
+{
+	hash_each(link, names) {
+		struct stmt_name *n = owner_of(link, struct stmt_name, link);
+
+		if (n->refs > 1)
+			continue;
+		hash_take(names, link);
+		stmt_name_free(&n);
+	}
 }
 
 void stmt_names_clear(struct hash *names)

@@ -31,6 +31,7 @@
 #define SLOT_MOST ((1u << SLOT_BITS) - 1)
 
 #define RETRY_AFTER (2 * USEC_PER_MSEC)
+#define CALLS_AT_ONCE 4 /* for one server: whoever has a key may send it as often as he likes */
 
 struct cancel {
 	struct client *client;  /* borrows: who asks; NULL when it left */
@@ -123,7 +124,7 @@ static void cancel_active(struct cancel *x, struct client *target)
 		end(x, "cancel request for a query that is over");
 		return;
 	}
-	if (replies_front(&s->replies)->act != REPLY_FORWARD) {
+	if (replies_front(&s->replies)->act != REPLY_FORWARD || s->cancels >= CALLS_AT_ONCE) {
 		try_again(x);
 		return;
 	}

@@ -59,8 +59,12 @@ static void client_ended(struct stream *s, const struct err *why)
 	struct client *c = s->owner;
 	char reason[120];
 
-	if (c->leaving)
-		return; /* it said so; what it sent before is seen through */
+	if (c->leaving) { /* it said so; what it sent before is seen through, and nobody is waited for who will read no answer */
+		relay_client_drained(c);
+		return;
+	}
+	if (greet_is_cancel(c) && !why->text[0])
+		return; /* many senders do not wait for the end, and PostgreSQL obeys them too */
 	if (c->state == CLIENT_GREET && !c->logged_in && s->received == 0) {
 		client_leave(c, NULL); /* a health check: silent */
 		return;
@@ -167,6 +171,7 @@ static void let_go(struct client *c)
 	stmt_names_clear(&c->stmts);
 	hash_free(&c->stmts);
 	buf_free(&c->unnamed);
+	mem_free(c->deallocates);
 	gucs_clear(&c->gucs);
 	if (c->pool)
 		pool_client_drop(c->pool);

@@ -642,6 +642,11 @@ void greet_secured(struct client *c)
 	g->step = STEP_PACKET;
 }
 
+bool greet_is_cancel(const struct client *c)
+{
+	return c->greet && c->greet->step == STEP_CANCEL;
+}
+
 void greet_timeout(struct client *c)
 {
 	struct greet *g = c->greet;

@@ -25,6 +25,16 @@ static int statements_most(const struct client *c)
 	return c->worker->setup->conf->set.max_prepared_statements;
 }
 
+/* What the server will answer, and what our picture rests on until it has. */
+static void expect(struct client *c, enum reply_kind kind, enum reply_act act, enum mark mark, void *note)
+{
+	struct server *s = c->server;
+
+	if (mark >= MARK_FIRST_NOTE)
+		s->notes_open++;
+	replies_push(&s->replies, kind, act, mark, note);
+}
+
 /* ---- what a statement does ---- */
 
 /* Whatever is not known to read is taken to write. */
@@ -67,7 +77,7 @@ static void close_ahead(struct client *c, struct stmt *st)
 	msg_u8(out, 'S');
 	msg_str(out, st->name);
 	msg_end(out, begun);
-	replies_push(&c->server->replies, REPLY_CLOSE, REPLY_SKIP, MARK_EVICT, stmt_ref(st));
+	expect(c, REPLY_CLOSE, REPLY_SKIP, MARK_EVICT, stmt_ref(st));
 }
 
 static void make_room(struct client *c)
@@ -102,7 +112,7 @@ static void ensure(struct client *c, struct stmt *st)
 	write_parse(to_server(c), st->name, st->body, st->len);
 	count_add(&c->pool->counts.server_parses, 1);
 	stmt_set_add(&s->stmts, st);
-	replies_push(&s->replies, REPLY_PARSE, REPLY_SKIP, MARK_AHEAD, stmt_ref(st));
+	expect(c, REPLY_PARSE, REPLY_SKIP, MARK_AHEAD, stmt_ref(st));
 }
 
 /* The unnamed statement is the client's own. If the server's is somebody else's it is replaced by this client's last, or closed if
@@ -115,7 +125,7 @@ static void ensure_unnamed(struct client *c)
 		return;
 	if (c->unnamed_known) {
 		write_parse(to_server(c), "", c->unnamed.p, c->unnamed.len);
-		replies_push(&s->replies, REPLY_PARSE, REPLY_SKIP, MARK_UNNAMED, NULL);
+		expect(c, REPLY_PARSE, REPLY_SKIP, MARK_UNNAMED, NULL);
 		s->unnamed_of = c->id;
 	} else if (s->unnamed_of) {
 		struct buf *out = to_server(c);
@@ -123,7 +133,7 @@ static void ensure_unnamed(struct client *c)
 		msg_u8(out, 'S');
 		msg_str(out, "");
 		msg_end(out, begun);
-		replies_push(&s->replies, REPLY_CLOSE, REPLY_SKIP, MARK_NONE, NULL);
+		expect(c, REPLY_CLOSE, REPLY_SKIP, MARK_NONE, NULL);
 		s->unnamed_of = 0;
 	}
 }
@@ -139,41 +149,50 @@ static bool may_deallocate(const uint8_t *sql, size_t len)
 	return len > 10 && (*sql == 'd' || *sql == 'D' || *sql == '/' || *sql == '-');
 }
 
-/* The one statement is DEALLOCATE of a name of this client: forgets the name. */
-static bool deallocates(struct client *c, const uint8_t *sql, size_t len)
+/* What the server gets in its place: it has no effect, and is refused where DEALLOCATE is (in a transaction that has failed), and only there. */
+#define STANDS_FOR_DEALLOCATE "SET pgweir.deallocated = ''"
+
+/* The one statement is DEALLOCATE of a name of this client; NULL: it is something else. */
+static struct stmt_name *deallocates(struct client *c, const uint8_t *sql, size_t len)
 {
 	struct scan scan = scan_of(sql, len);
 	struct statement st, next;
 
 	if (!may_deallocate(sql, len) || !statement_next(&scan, &st) || st.kind != STATEMENT_DEALLOCATE || statement_next(&scan, &next))
-		return false;
-	struct stmt_name *n = stmt_name_find(&c->stmts, st.name);
-	if (!n)
-		return false;
-	hash_take(&c->stmts, &n->link);
-	stmt_name_free(&n);
-	return true;
+		return NULL;
+	return stmt_name_find(&c->stmts, st.name);
 }
 
 /* ---- Parse ---- */
 
+static struct unnamed *unnamed_before(struct client *c)
+{
+	struct unnamed *u = mem_make(struct unnamed);
+
+	*u = (struct unnamed){c->unnamed, c->unnamed_known, c->unnamed_deallocates};
+	c->unnamed = (struct buf){0};
+	return u;
+}
+
 static void parse_unnamed(struct client *c, const uint8_t *body, size_t len)
 {
-	struct server *s = c->server;
 	size_t sql_len = strnlen((const char *)body, len);
+	struct stmt_name *n = c->stmts.count ? deallocates(c, body, sql_len) : NULL;
+	struct unnamed *before = unnamed_before(c);
 
 	note_first(c, body, sql_len);
-	c->unnamed.len = 0;
-	c->unnamed_deallocates = deallocates(c, body, sql_len);
-	if (c->unnamed_deallocates)
-		buf_add(&c->unnamed, "\0\0\0", 3); /* the empty query, no types */
-	else
+	c->unnamed_deallocates = n != NULL;
+	if (n) {
+		mem_free(c->deallocates);
+		c->deallocates = mem_str(n->name);
+		buf_add(&c->unnamed, STANDS_FOR_DEALLOCATE "\0\0", sizeof(STANDS_FOR_DEALLOCATE) + 2); /* no types */
+	} else {
 		buf_add(&c->unnamed, body, len);
-	c->unnamed_known = true;
+	}
+	c->unnamed_known = c->unnamed_in_batch = true;
 	write_parse(to_server(c), "", c->unnamed.p, c->unnamed.len);
-	if (!s->replies.skipping)
-		s->unnamed_of = c->id;
-	replies_push(&s->replies, REPLY_PARSE, REPLY_FORWARD, MARK_UNNAMED, NULL);
+	c->server->unnamed_of = c->id;
+	expect(c, REPLY_PARSE, REPLY_FORWARD, MARK_UNNAMED, before);
 }
 
 /* PostgreSQL's own error, at its place in the batch, with the transaction failing as it must: the server is made to refuse the same. */
@@ -181,7 +200,18 @@ static void parse_duplicate(struct client *c, struct stmt_name *have, const uint
 {
 	ensure(c, have->stmt);
 	write_parse(to_server(c), have->stmt->name, body, len);
-	replies_push(&c->server->replies, REPLY_PARSE, REPLY_FORWARD, MARK_DUPLICATE, mem_str(have->name));
+	expect(c, REPLY_PARSE, REPLY_FORWARD, MARK_DUPLICATE, mem_str(have->name));
+}
+
+/* Something is under way that may be DEALLOCATE ALL or DISCARD ALL: its text is not looked at, and it may hide in a function. */
+static bool may_be_gone(struct server *s)
+{
+	for (uint32_t i = 0; i < s->replies.count; i++) {
+		const struct reply *r = replies_at(&s->replies, i);
+		if (r->act == REPLY_FORWARD && (r->kind == REPLY_QUERY || r->kind == REPLY_EXECUTE))
+			return true;
+	}
+	return false;
 }
 
 static void parse_named(struct client *c, const char *name, const uint8_t *body, size_t len)
@@ -196,14 +226,20 @@ static void parse_named(struct client *c, const char *name, const uint8_t *body,
 	struct stmt *st = stmt_of(&c->worker->stmt_book, body, len);
 	struct stmt_name *n = stmt_name_new(name, st);
 	stmt_name_put(&c->stmts, n);
-	if (stmt_set_use(&s->stmts, st)) {
-		replies_push(&s->replies, REPLY_PARSE, REPLY_MAKE_UP, MARK_NAMED, n);
+	bool there = stmt_set_use(&s->stmts, st);
+	if (there && may_be_gone(s)) {
+		stmt_set_take(&s->stmts, st);
+		close_ahead(c, st); /* no error if it is gone */
+		there = false;
+	}
+	if (there) {
+		expect(c, REPLY_PARSE, REPLY_MAKE_UP, MARK_NAMED, stmt_name_ref(n));
 	} else {
 		make_room(c);
 		write_parse(to_server(c), st->name, body, len);
 		count_add(&c->pool->counts.server_parses, 1);
 		stmt_set_add(&s->stmts, st);
-		replies_push(&s->replies, REPLY_PARSE, REPLY_FORWARD, MARK_NAMED, n);
+		expect(c, REPLY_PARSE, REPLY_FORWARD, MARK_NAMED, stmt_name_ref(n));
 	}
 	stmt_drop(&st);
 }
@@ -236,7 +272,7 @@ static enum inspected inspect_parse(struct client *c, const uint8_t *body, size_
 		parse_named(c, (const char *)body, body + name_len + 1, len - name_len - 1);
 	else {
 		write_parse(to_server(c), (const char *)body, body + name_len + 1, len - name_len - 1);
-		replies_push(&c->server->replies, REPLY_PARSE, REPLY_FORWARD, MARK_NONE, NULL);
+		expect(c, REPLY_PARSE, REPLY_FORWARD, MARK_NONE, NULL);
 	}
 	return INSPECT_DONE;
 }
@@ -268,7 +304,7 @@ static const char *server_name(struct client *c, const char *name, struct stmt *
 
 static void push_plan(struct client *c, enum reply_kind kind, struct stmt *plan)
 {
-	replies_push(&c->server->replies, kind, REPLY_FORWARD, plan ? MARK_PLAN : MARK_NONE, plan);
+	expect(c, kind, REPLY_FORWARD, plan ? MARK_PLAN : MARK_NONE, plan);
 }
 
 /* Only the two names at the front are looked at; the values pass as they come. */
@@ -348,22 +384,31 @@ static enum inspected inspect_close(struct client *c, const uint8_t *body, size_
 			s->unnamed_of = 0;
 		}
 		write_object(to_server(c), 'C', body[0], name);
-		replies_push(&s->replies, REPLY_CLOSE, REPLY_FORWARD, MARK_NONE, NULL);
+		expect(c, REPLY_CLOSE, REPLY_FORWARD, MARK_NONE, NULL);
 		return INSPECT_DONE;
 	}
 	struct stmt_name *n = stmt_name_find(&c->stmts, name);
 	if (n)
 		hash_take(&c->stmts, &n->link);
-	replies_push(&s->replies, REPLY_CLOSE, REPLY_MAKE_UP, MARK_CLOSED, n);
+	expect(c, REPLY_CLOSE, REPLY_MAKE_UP, MARK_CLOSED, n);
 	return INSPECT_DONE;
 }
 
 /* ---- Execute and Query ---- */
 
+static void expect_deallocate(struct client *c, enum reply_kind kind, struct stmt_name *n)
+{
+	if (n)
+		hash_take(&c->stmts, &n->link);
+	expect(c, kind, REPLY_FORWARD, MARK_DEALLOCATE, n);
+}
+
 static void inspect_execute(struct client *c, const uint8_t *p)
 {
-	bool stands_in = c->portal_deallocates && p[FRAME_HEAD] == 0;
-	replies_push(&c->server->replies, REPLY_EXECUTE, REPLY_FORWARD, stands_in ? MARK_DEALLOCATE : MARK_NONE, NULL);
+	if (c->portal_deallocates && p[FRAME_HEAD] == 0)
+		expect_deallocate(c, REPLY_EXECUTE, stmt_name_find(&c->stmts, c->deallocates));
+	else
+		expect(c, REPLY_EXECUTE, REPLY_FORWARD, MARK_NONE, NULL);
 }
 
 #define DEALLOCATE_MOST 200 /* a DEALLOCATE is short; a longer text passes unread */
@@ -373,7 +418,7 @@ static enum inspected inspect_query(struct client *c, const uint8_t *p, const st
 	struct server *s = c->server;
 	const uint8_t *sql = p + FRAME_HEAD;
 	size_t len = f->have - FRAME_HEAD;
-	enum mark mark = MARK_NONE;
+	struct stmt_name *n = NULL;
 
 	note_first(c, sql, len);
 	if (c->stmts.count && f->size < DEALLOCATE_MOST) {
@@ -381,21 +426,49 @@ static enum inspected inspect_query(struct client *c, const uint8_t *p, const st
 			*want = f->size;
 			return INSPECT_MORE;
 		}
-		if (deallocates(c, sql, strnlen((const char *)sql, len))) {
-			mark = MARK_DEALLOCATE;
-			msg_query(to_server(c), "");
-			*used = f->size;
-		}
+		n = deallocates(c, sql, strnlen((const char *)sql, len));
 	}
+	if (n && s->notes_behind)
+		return INSPECT_HOLD;
 	s->unnamed_of = 0;
 	c->unnamed_known = false;
-	replies_push(&s->replies, REPLY_QUERY, REPLY_FORWARD, mark, NULL);
+	if (n) {
+		msg_query(to_server(c), STANDS_FOR_DEALLOCATE);
+		*used = f->size;
+		expect_deallocate(c, REPLY_QUERY, n);
+	} else {
+		expect(c, REPLY_QUERY, REPLY_FORWARD, MARK_NONE, NULL);
+	}
 	return INSPECT_DONE;
+}
+
+static bool is_bind_of_unnamed(const struct frame *f, const uint8_t *body)
+{
+	const uint8_t *portal_end = memchr(body, 0, f->have - FRAME_HEAD);
+	return portal_end && portal_end + 1 < body + f->have - FRAME_HEAD && portal_end[1] == 0;
+}
+
+/* Names and statements as they will be depend on what an earlier batch of the client comes to, and that is still open. */
+static bool must_hold(const struct client *c, const struct frame *f, const uint8_t *body)
+{
+	if (c->server->notes_behind == 0 || f->have == FRAME_HEAD)
+		return false;
+	switch (f->type) {
+	case 'P':
+		return body[0] != 0; /* a new unnamed statement depends on nothing */
+	case 'B':
+		return !c->unnamed_in_batch || !is_bind_of_unnamed(f, body);
+	case 'D':
+	case 'C':
+		return body[0] == 'S' && (!c->unnamed_in_batch || (f->have > FRAME_HEAD + 1 && body[1] != 0));
+	default:
+		return false;
+	}
 }
 
 static enum inspected copy_ends(struct client *c)
 {
-	replies_push(&c->server->replies, REPLY_COPY_END, REPLY_FORWARD, MARK_NONE, NULL);
+	expect(c, REPLY_COPY_END, REPLY_FORWARD, MARK_NONE, NULL);
 	return INSPECT_DONE;
 }
 
@@ -406,6 +479,10 @@ enum inspected inspect_message(struct client *c, const uint8_t *p, const struct 
 	size_t len = f->size - FRAME_HEAD;
 
 	*used = 0;
+	if (s->notes_behind && must_hold(c, f, body))
+		return INSPECT_HOLD;
+	if (s->replies.skipping && f->type != 'S')
+		return INSPECT_DONE; /* behind an error the server reads and drops all up to Sync: it passes as it is, and nothing is noted of it */
 	switch (f->type) {
 	case 'Q':
 		return inspect_query(c, p, f, used, want);
@@ -428,10 +505,12 @@ enum inspected inspect_message(struct client *c, const uint8_t *p, const struct 
 		inspect_execute(c, p);
 		return INSPECT_DONE;
 	case 'S':
-		replies_push(&s->replies, REPLY_SYNC, REPLY_FORWARD, MARK_NONE, NULL);
+		expect(c, REPLY_SYNC, REPLY_FORWARD, MARK_NONE, NULL);
+		c->unnamed_in_batch = false;
+		s->notes_behind = s->notes_open;
 		return INSPECT_DONE;
 	case 'F':
-		replies_push(&s->replies, REPLY_CALL, REPLY_FORWARD, MARK_NONE, NULL);
+		expect(c, REPLY_CALL, REPLY_FORWARD, MARK_NONE, NULL);
 		return INSPECT_DONE;
 	case 'c':
 	case 'f':

@@ -173,20 +173,54 @@ void link_prelude(struct client *c)
 
 /* ---- parting ---- */
 
-void link_part(struct client *c)
+void link_idle(struct client *c)
 {
-	struct server *s = c->server;
 	usec_t idle = c->pool->policy.client_idle_timeout;
 
-	c->server = NULL;
-	c->link_due = false;
-	c->xact_at = 0;
-	c->deadline_query = c->deadline_xact = 0;
 	c->deadline_idle = idle ? loop_now(c->worker->loop) + idle : 0;
 	if (idle)
 		sweep_set(c);
+}
+
+void link_part(struct client *c)
+{
+	struct server *s = c->server;
+
+	c->server = NULL;
+	c->link_due = false;
+	c->unnamed_in_batch = false;
+	c->holding = false;
+	c->xact_at = 0;
+	c->deadline_query = c->deadline_xact = 0;
+	link_idle(c);
 	client_move(c, CLIENT_IDLE);
+	/* Either may be paused for the backlog of the other, who will not tell it any more. */
+	stream_resume(&c->stream);
+	stream_resume(&s->stream);
 	server_release(s);
+}
+
+/* ---- statements that are gone ---- */
+
+/* What is parsed or closed behind it. */
+static void still_to_come(struct server *s, const struct reply *r)
+{
+	if (r->mark == MARK_AHEAD)
+		stmt_set_add(&s->stmts, r->note);
+	else if (r->mark == MARK_NAMED && r->act == REPLY_FORWARD)
+		stmt_set_add(&s->stmts, ((struct stmt_name *)r->note)->stmt);
+	else if (r->mark == MARK_EVICT)
+		stmt_set_take(&s->stmts, r->note);
+}
+
+void link_statements_gone(struct client *c)
+{
+	struct server *s = c->server;
+
+	stmt_names_clear_settled(&c->stmts);
+	stmt_set_clear(&s->stmts);
+	for (uint32_t i = 0; i < s->replies.count; i++)
+		still_to_come(s, replies_at(&s->replies, i));
 }
 
 /* ---- what becomes of the entries ---- */
@@ -213,11 +247,32 @@ static void free_name(void *note)
 	stmt_name_free(&n);
 }
 
+static void free_unnamed(void *note)
+{
+	struct unnamed *u = note;
+
+	if (!u)
+		return;
+	buf_free(&u->body);
+	mem_free(u);
+}
+
+/* One note fewer; the oldest ones stand before the Sync that closes them off. */
+static void note_is_over(struct server *s, const struct reply *r)
+{
+	if (r->mark < MARK_FIRST_NOTE)
+		return;
+	s->notes_open--;
+	if (s->notes_behind)
+		s->notes_behind--;
+}
+
 void link_settled(void *owner, struct reply *r)
 {
 	struct server *s = owner;
 	struct client *c = s->asker ? NULL : s->user;
 
+	note_is_over(s, r);
 	switch ((enum mark)r->mark) {
 	case MARK_SETTINGS:
 		settings_hold(c, s, (uint32_t)(uintptr_t)r->note);
@@ -230,16 +285,24 @@ void link_settled(void *owner, struct reply *r)
 	case MARK_NAMED:
 		if (c && r->act == REPLY_MAKE_UP)
 			msg_empty(parcel_made(c->worker->to_client), '1');
+		free_name(r->note);
 		break;
 	case MARK_CLOSED:
 		if (c && r->act == REPLY_MAKE_UP)
 			msg_empty(parcel_made(c->worker->to_client), '3');
 		free_name(r->note);
 		break;
+	case MARK_DEALLOCATE:
+		free_name(r->note);
+		break;
 	case MARK_DUPLICATE:
 		mem_free(r->note);
 		break;
-	default:
+	case MARK_UNNAMED:
+		free_unnamed(r->note);
+		break;
+	case MARK_NONE:
+	case MARK_RESET:
 		break;
 	}
 }
@@ -249,14 +312,13 @@ static void undo_named(struct client *c, struct server *s, struct reply *r)
 {
 	struct stmt_name *n = r->note;
 
-	if (!c)
-		return; /* the client is gone and its names with it; the server is about to follow */
 	if (r->act == REPLY_FORWARD)
 		stmt_set_take(&s->stmts, n->stmt);
-	if (stmt_name_find(&c->stmts, n->name) != n)
-		return;
-	hash_take(&c->stmts, &n->link);
-	stmt_name_free(&n);
+	if (c && stmt_name_find(&c->stmts, n->name) == n) {
+		hash_take(&c->stmts, &n->link);
+		free_name(n);
+	}
+	free_name(n);
 }
 
 static void undo_closed(struct client *c, struct stmt_name *n)
@@ -267,11 +329,32 @@ static void undo_closed(struct client *c, struct stmt_name *n)
 		free_name(n);
 }
 
+/* The client's unnamed statement is the one before; whether the server still has that is not known. */
+static void undo_unnamed(struct client *c, struct server *s, struct unnamed *before)
+{
+	s->unnamed_of = 0;
+	if (c && before) {
+		buf_free(&c->unnamed);
+		c->unnamed = before->body;
+		c->unnamed_known = before->known;
+		c->unnamed_deallocates = before->deallocates;
+		before->body = (struct buf){0};
+	}
+	free_unnamed(before);
+}
+
+void link_deallocate_failed(struct client *c, struct reply *front)
+{
+	undo_closed(c, front->note);
+	front->note = NULL;
+}
+
 void link_undone(void *owner, struct reply *r)
 {
 	struct server *s = owner;
 	struct client *c = s->asker ? NULL : s->user;
 
+	note_is_over(s, r);
 	switch ((enum mark)r->mark) {
 	case MARK_AHEAD:
 		stmt_set_take(&s->stmts, r->note);
@@ -288,17 +371,18 @@ void link_undone(void *owner, struct reply *r)
 		undo_named(c, s, r);
 		break;
 	case MARK_CLOSED:
+	case MARK_DEALLOCATE:
 		undo_closed(c, r->note);
 		break;
 	case MARK_DUPLICATE:
 		mem_free(r->note);
 		break;
 	case MARK_UNNAMED:
-		s->unnamed_of = 0;
-		if (c && r->act == REPLY_FORWARD)
-			c->unnamed_known = false;
+		undo_unnamed(c, s, r->note);
 		break;
-	default:
+	case MARK_NONE:
+	case MARK_RESET:
+	case MARK_SETTINGS:
 		break;
 	}
 }

@@ -98,6 +98,23 @@ static size_t pass_client(struct client *c, const uint8_t *p, size_t len)
 	return n;
 }
 
+/* A COPY may fail while the client is in the middle of a message of its data: they part when that, and what else is on its way, is through. */
+static void rest_or_part(struct client *c)
+{
+	struct server *s = c->server;
+
+	if (c->may_part && c->pass_left == 0 && server_is_clean(s) && stream_left(&s->stream).len == 0)
+		link_part(c);
+	else
+		watch_idle(c);
+}
+
+/* Copy data and Flush have no answer of their own: behind a ReadyForQuery they begin nothing. */
+static bool awaits_answer(uint8_t type)
+{
+	return type != 'd' && type != 'c' && type != 'f' && type != 'H';
+}
+
 enum step { STEP_ON, STEP_MORE, STEP_STOP };
 
 /* The client skips to its Sync after an error of ours. */
@@ -130,6 +147,13 @@ static bool size_is_sound(const struct client *c, const struct frame *f)
 	}
 }
 
+/* A client that said Terminate has nothing more to wait for: what no Sync ends would never be answered, and is never committed. */
+static bool is_seen_through(const struct client *c)
+{
+	const struct server *s = c->server;
+	return !s || s->replies.copy_in || !replies_has_end(&s->replies);
+}
+
 /* PostgreSQL sees Terminate when it has done what stands before it; so does the client's work here. */
 static void terminate(struct client *c)
 {
@@ -138,7 +162,7 @@ static void terminate(struct client *c)
 	parcel_send(c->worker->to_client, &c->stream);
 	if (s)
 		parcel_send(c->worker->to_server, &s->stream);
-	if (!s || replies_empty(&s->replies) || s->replies.copy_in) {
+	if (is_seen_through(c)) {
 		client_leave(c, "client close request");
 		return;
 	}
@@ -178,6 +202,7 @@ static enum step client_message(struct client *c, const uint8_t *p, const struct
 			*used += c->pass_left ? 0 : f->size;
 			return STEP_ON;
 		}
+		parcel_send(c->worker->to_client, &c->stream); /* link_get may end the client, and what stands in the parcel would be the next one's */
 		if (!link_get(c))
 			return STEP_STOP;
 	}
@@ -187,14 +212,20 @@ static enum step client_message(struct client *c, const uint8_t *p, const struct
 	case INSPECT_MORE:
 		stream_want(&c->stream, want);
 		return STEP_MORE;
+	case INSPECT_HOLD:
+		c->holding = true;
+		stream_pause(&c->stream);
+		return STEP_STOP;
 	case INSPECT_BAD:
 		bad_client(c, "malformed message from client", 0);
 		return STEP_STOP;
 	case INSPECT_DONE:
 		break;
 	}
-	query_begins(c);
-	c->may_part = false;
+	if (awaits_answer(f->type)) {
+		query_begins(c);
+		c->may_part = false;
+	}
 	c->pass_drop = false;
 	c->pass_left = f->size - (uint32_t)f->have;
 	parcel_pass(c->worker->to_server, p + done, f->have - done);
@@ -244,7 +275,9 @@ size_t relay_client_bytes(struct client *c, const uint8_t *p, size_t len)
 	count_add(&c->pool->counts.received, used);
 	send_on(c);
 	if (c->server)
-		watch_idle(c);
+		rest_or_part(c);
+	else if (c->state == CLIENT_IDLE)
+		link_idle(c);
 	return used;
 }
 
@@ -293,16 +326,14 @@ static void take_parameter(struct server *s, struct client *c, const uint8_t *p,
 /* A tag says that statements are gone: DEALLOCATE ALL and DISCARD ALL, however they were sent. */
 static void take_tag(struct server *s, struct client *c, const uint8_t *tag, size_t len)
 {
-	if (len < 8 || tag[0] != 'D' || tag[1] == 'E' ? len < 14 || memcmp(tag, "DEALLOCATE ALL", 15) != 0 : len < 12 || memcmp(tag, "DISCARD ALL", 12) != 0)
+	if (len < 8 || tag[0] != 'D' || tag[1] == 'E' ? len < 15 || memcmp(tag, "DEALLOCATE ALL", 15) != 0 : len < 12 || memcmp(tag, "DISCARD ALL", 12) != 0)
 		return;
-	stmt_names_clear(&c->stmts);
-	if (tag[1] == 'E') {
-		stmt_set_clear(&s->stmts);
-		return;
+	if (tag[1] != 'E') {
+		server_discarded(s);
+		c->unnamed_known = false;
+		gucs_clear(&c->gucs);
 	}
-	server_discarded(s);
-	c->unnamed_known = false;
-	gucs_clear(&c->gucs);
+	link_statements_gone(c);
 }
 
 /* Our own SET or reset failed: the server is of no use to this client, and the client cannot have what it asked for. */
@@ -340,7 +371,12 @@ static bool take_error(struct server *s, struct client *c, const uint8_t *p, con
 		report_error(made, "ERROR", SQLSTATE_STATEMENT_EXISTS, "prepared statement \"%s\" already exists", (const char *)front->note);
 	else
 		parcel_pass(c->worker->to_client, p, f->size);
+	if (front && front->mark == MARK_DEALLOCATE && front->kind == REPLY_QUERY)
+		link_deallocate_failed(c, front);
+	bool unnamed_failed = front && front->mark == MARK_UNNAMED;
 	replies_take(&s->replies, 'E');
+	if (unnamed_failed)
+		c->unnamed_known = false; /* PostgreSQL drops the one before as well */
 	return true;
 }
 
@@ -369,7 +405,7 @@ static bool client_ready(struct server *s, struct client *c)
 		query_begins(c);
 		return false;
 	}
-	return c->mode != POOL_SESSION && server_is_clean(s) && c->pass_left == 0;
+	return c->mode != POOL_SESSION && server_is_clean(s);
 }
 
 static bool breaks_statement_mode(const struct server *s, const struct client *c)
@@ -377,17 +413,12 @@ static bool breaks_statement_mode(const struct server *s, const struct client *c
 	return c->mode == POOL_STATEMENT && s->status != 'I';
 }
 
-static void take_copy_tag(struct client *c, const struct reply *front, const uint8_t *p, const struct frame *f)
+static void write_deallocate_tag(struct buf *out)
 {
-	struct buf *made = parcel_made(c->worker->to_client);
+	size_t begun = msg_begin(out, 'C');
 
-	if (front->mark != MARK_DEALLOCATE) {
-		parcel_pass(c->worker->to_client, p, f->size);
-		return;
-	}
-	size_t begun = msg_begin(made, 'C'); /* it stood for a DEALLOCATE */
-	msg_str(made, "DEALLOCATE");
-	msg_end(made, begun);
+	msg_str(out, "DEALLOCATE");
+	msg_end(out, begun);
 }
 
 /* One message that is there as a whole. False: stop, the two have parted or are closed. */
@@ -395,6 +426,7 @@ static bool server_message(struct server *s, struct client *c, const uint8_t *p,
 {
 	struct parcel *out = c->worker->to_client;
 	struct reply *front = replies_front(&s->replies);
+	bool stands_in = front && front->mark == MARK_DEALLOCATE;
 
 	switch (f->type) {
 	case 'S':
@@ -405,16 +437,6 @@ static bool server_message(struct server *s, struct client *c, const uint8_t *p,
 			return false;
 		replies_make_up(&s->replies);
 		return true;
-	case 'I':
-		if (front && front->act == REPLY_FORWARD) {
-			struct reply was = *front;
-			if (replies_take(&s->replies, 'I') == VERDICT_BAD)
-				break;
-			take_copy_tag(c, &was, p, f);
-			replies_make_up(&s->replies);
-			return true;
-		}
-		break;
 	case 'C':
 		if (front && front->act == REPLY_FORWARD)
 			take_tag(s, c, p + FRAME_HEAD, f->size - FRAME_HEAD);
@@ -437,7 +459,10 @@ static bool server_message(struct server *s, struct client *c, const uint8_t *p,
 	case VERDICT_FORWARD:
 		break;
 	}
-	parcel_pass(out, p, f->size);
+	if (stands_in && f->type == 'C')
+		write_deallocate_tag(parcel_made(out));
+	else
+		parcel_pass(out, p, f->size);
 	replies_make_up(&s->replies);
 	if (f->type == 'Z')
 		c->may_part = client_ready(s, c);
@@ -462,6 +487,7 @@ static bool server_passes(struct server *s, struct client *c, const uint8_t *p, 
 	if (f->have < f->size) {
 		s->pass_left = f->size;
 		s->pass_drop = v == VERDICT_SKIP;
+		s->replies.midway = true;
 		return true;
 	}
 	if (v == VERDICT_FORWARD)
@@ -477,8 +503,10 @@ static size_t pass_server(struct server *s, struct client *c, const uint8_t *p, 
 	if (!s->pass_drop)
 		parcel_pass(c->worker->to_client, p, n);
 	s->pass_left -= n;
-	if (s->pass_left == 0)
+	if (s->pass_left == 0) {
+		s->replies.midway = false;
 		replies_make_up(&s->replies);
+	}
 	return n;
 }
 
@@ -495,14 +523,18 @@ static void send_back(struct server *s, struct client *c)
  * has nothing to say. */
 static void settle_link(struct server *s, struct client *c, bool all)
 {
+	if (c->holding && s->notes_behind == 0) {
+		c->holding = false;
+		stream_resume(&c->stream);
+	}
 	if (c->welcome_due) {
 		if (all && server_is_clean(s))
 			loop_later(c->worker->loop, &c->welcome_later);
-	} else if (c->leaving && all && replies_empty(&s->replies)) {
+	} else if (c->leaving && all && s->pass_left == 0 && is_seen_through(c)) {
 		client_leave(c, "client close request");
 	} else if (c->mode == POOL_SESSION && s->stale && server_is_fast_closed(s)) {
 		server_make_stale(s, "database configuration changed");
-	} else if (c->may_part && all) {
+	} else if (c->may_part && all && c->pass_left == 0) {
 		link_part(c);
 	} else {
 		watch_idle(c);
@@ -584,28 +616,42 @@ static void relay_lost(struct server *s, const struct err *why)
 	client_close(c, s->said_fatal ? NULL : &lost, why->text);
 }
 
+struct nudge {
+	struct mail mail;
+	void (*each)(struct lane *l);
+};
+
 static void nudge_read(struct loop *here, struct mail *m)
 {
+	struct nudge *n = owner_of(m, struct nudge, mail);
 	struct worker *w = here->owner;
 
-	mem_free(m);
-	hash_each(link, &w->lanes) {
-		struct lane *l = owner_of(link, struct lane, link);
-		loop_later(l->loop, &l->serve_later);
+	hash_each(link, &w->lanes)
+		n->each(owner_of(link, struct lane, link));
+	mem_free(n);
+}
+
+/* A user's cap spans lanes, several on one worker among them: all are told. Rare: only while somebody waits for such a cap. */
+static void nudge_all(void (*each)(struct lane *l))
+{
+	for (int i = 0; i < n_workers; i++) {
+		struct nudge *n = mem_make(struct nudge);
+		n->mail.read = nudge_read;
+		n->each = each;
+		mail_send(workers[i]->loop, &n->mail);
 	}
 }
 
-/* A user's cap spans lanes: all are told. Rare: only while somebody waits for such a cap. */
 static void cap_room(struct lane *l)
 {
-	for (int i = 0; i < n_workers; i++) {
-		if (workers[i]->loop == l->loop)
-			continue;
-		struct mail *m = mem_make(struct mail);
-		m->read = nudge_read;
-		mail_send(workers[i]->loop, m);
-	}
-	loop_later(l->loop, &l->serve_later);
+	(void)l;
+	nudge_all(lane_cap_room);
+}
+
+static void cap_wanted(struct lane *l)
+{
+	(void)l;
+	nudge_all(lane_make_room);
 }
 
 const struct server_user_calls relay_server_calls = {
@@ -615,6 +661,7 @@ const struct server_user_calls relay_server_calls = {
 	.settled = link_settled,
 	.undone = link_undone,
 	.cap_room = cap_room,
+	.cap_wanted = cap_wanted,
 };
 
 /* ---- parting by force, cancel ---- */
@@ -647,6 +694,7 @@ void relay_cancel_waiting(struct client *c)
 		return;
 	}
 	client_move(c, CLIENT_IDLE);
+	link_idle(c);
 	err_set(&err, SQLSTATE_CANCELED, "canceling statement due to user request");
 	client_error(c, "ERROR", &err);
 	c->pass_left = f.size;

@@ -113,7 +113,6 @@ void welcome_go_on(struct later *l)
 
 void client_welcome(struct client *c)
 {
-	usec_t idle;
 	struct err err;
 
 	verify_here(c->worker->loop);
@@ -130,10 +129,6 @@ void client_welcome(struct client *c)
 	if (c->state == CLIENT_GREET)
 		client_move(c, CLIENT_IDLE);
 	send_welcome(c);
-	idle = c->pool->policy.client_idle_timeout;
-	if (idle) {
-		c->deadline_idle = loop_now(c->worker->loop) + idle;
-		sweep_set(c);
-	}
+	link_idle(c);
 	stream_resume(&c->stream);
 }

@@ -388,7 +388,7 @@ def test_a_broken_file_is_an_error_at_start_with_file_and_line(pooler, what):
 
 def test_a_file_of_random_bytes_does_not_start_anything(pooler):
 	weir = pooler(start=False)
-	weir.config = lambda: "[pgweir]\n" + "".join(chr(33 + b % 90) for b in os.urandom(5000))
+	weir.config = lambda: "[pgweir]\nx" + "".join(chr(33 + b % 90) for b in os.urandom(5000))
 	status, _ = weir.fails_to_start()
 	assert status == 1
 

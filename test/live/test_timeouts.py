@@ -11,7 +11,7 @@ import pytest
 from rig.fakeserver import FakeServer, LOGIN, READY, one_row
 from rig.limits import until
 from rig.pooler import stand_in
-from rig.raw import B, Closed, E, P, Q, S, ServerError
+from rig.raw import B, Closed, E, P, Q, S, ServerError, c, d
 
 pytestmark = pytest.mark.usefixtures("clean")
 
@@ -251,3 +251,41 @@ def test_a_server_that_does_not_answer_its_check_is_replaced(pooler):
 		until("the mute one is given up", lambda: server.logins > logins, 4)
 		mute.clear()
 		client.expect("T D[1] C(SELECT 1) Z(I)")
+
+
+@pytest.mark.pgweir("transaction_timeout is young")
+def test_transaction_timeout_spares_a_session_between_transactions(pg, pooler):
+	a = pooler(settings={"pool_mode": "session", "transaction_timeout": 1}).raw()
+	a.query("select 1")
+	time.sleep(1.6)
+	assert a.value("select 1") == "1"
+	a.query("begin")
+	assert "E(57014)" in a.read(2, 3)
+
+
+def test_idle_transaction_timeout_holds_in_session_mode(pg, pooler):
+	a = pooler(settings={"pool_mode": "session", "idle_transaction_timeout": 1}).raw()
+	a.query("select 1")
+	time.sleep(1.6)
+	a.query("begin")
+	assert "E(25P03)" in a.read(2, 3)
+
+
+@pytest.mark.pgweir("answers a lone Sync itself")
+def test_a_lone_sync_begins_client_idle_timeout_anew_and_does_not_end_it(pg, pooler):
+	a = pooler(settings={"client_idle_timeout": 1}).raw()
+	a.query("select 1")
+	assert a.talk(S) == "Z(I)"
+	assert "E(57P05)" in a.read(2, 3)
+
+
+def test_copy_data_behind_a_failed_copy_begins_no_query(pg, pooler):
+	a = pooler(settings={"default_pool_size": 1, "query_timeout": 1}).raw()
+	a.query("begin")
+	a.send(Q("copy ct from stdin"))
+	a.expect("G")
+	a.send(d("this is no number\n"))
+	a.expect("E(22P02) Z(E)")
+	a.send(d("more\n"), c)
+	time.sleep(1.7)
+	a.query("rollback")

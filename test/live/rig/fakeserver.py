@@ -4,6 +4,7 @@
 	server = FakeServer(login=bytes)              these bytes in answer to the startup packet
 	server = FakeServer(answers={"Q": bytes})     these bytes in answer to a message
 	server = FakeServer(answers={"Q": function})  function(session, body) -> bytes or None
+	server = FakeServer(tls_answer=bytes)         these bytes in answer to SSLRequest and GSSENCRequest
 
 An answer of None is silence; CLOSE ends the connection. All that clients sent
 is kept in `received` as (letter, body).
@@ -59,8 +60,9 @@ ANSWERS = {"Q": one_row() + READY, "P": message("1"), "B": message("2"), "D": me
 
 
 class FakeServer:
-	def __init__(self, *, login=LOGIN, answers=None):
+	def __init__(self, *, login=LOGIN, answers=None, tls_answer=b"N"):
 		self.login = login
+		self.tls_answer = tls_answer
 		self.answers = {**ANSWERS, **(answers or {})}
 		self.received = []
 		self.startups = []
@@ -108,7 +110,7 @@ class FakeServer:
 			size, code = struct.unpack("!II", self._exactly(sock, 8))
 			body = self._exactly(sock, size - 8)
 			if code in SSL_CODES:
-				sock.sendall(b"N")
+				sock.sendall(self.tls_answer)
 				continue
 			if code == CANCEL_CODE:
 				return False

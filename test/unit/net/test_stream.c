@@ -832,6 +832,27 @@ static void a_reset_that_comes_with_the_last_bytes_is_told(void **state)
 	end_free(&b);
 }
 
+/* ... and a FIN between them hides even that: the socket then reads as ended, with no edge of its own. */
+static void an_end_and_a_reset_that_come_with_the_last_bytes_are_told(void **state)
+{
+	struct end b;
+	struct linger none = {.l_onoff = 1};
+	int fds[2];
+
+	(void)state;
+	make_tcp(fds);
+	assert_int_equal(write(fds[1], "unread", 6), 6);
+	assert_int_equal(write(fds[0], "half a", 6), 6);
+	shutdown(fds[0], SHUT_WR);
+	setsockopt(fds[0], SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+	close(fds[0]);
+	memset(&b, 0, sizeof(b));
+	stream_open(&b.s, loop, fds[1], &end_calls, &b);
+	turn_until(b.got.len == 6);
+	turn_until(b.n_ended);
+	end_free(&b);
+}
+
 static void a_query_and_the_end_at_once_are_both_told_while_paused(void **state)
 {
 	struct end a, b;
@@ -1366,6 +1387,7 @@ int main(void)
 		BOTH(a_waiting_client_that_leaves_is_told_while_paused),
 		cmocka_unit_test(a_query_and_the_end_at_once_are_both_told_while_paused),
 		cmocka_unit_test(a_reset_that_comes_with_the_last_bytes_is_told),
+		cmocka_unit_test(an_end_and_a_reset_that_come_with_the_last_bytes_are_told),
 		BOTH(the_end_behind_unread_bytes_waits_for_the_resume),
 		BOTH(a_half_closed_peer_still_gets_its_answer),
 		cmocka_unit_test(last_words_are_read_though_sending_fails),
