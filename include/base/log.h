@@ -3,6 +3,7 @@
  * struct secret has no printf form, and SQL text goes through redact_sql first. */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -32,7 +33,8 @@ struct log_limit {
 void log_open(const char *logfile, bool to_stderr, const char *syslog_ident, const char *syslog_facility); /* NULL: not there; may be called again */
 void log_reopen(void);             /* after logrotate */
 void log_set_level(enum log_level most); /* DEBUG lines are off by default */
-bool log_on(enum log_level level);
+extern atomic_int log_most_level; /* written by log_set_level only */
+static inline bool log_on(enum log_level level) { return (int)level <= atomic_load_explicit(&log_most_level, memory_order_relaxed); }
 
 void log_line(enum log_level level, const struct who *who, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* The same behind a limit. */

@@ -19,6 +19,13 @@ struct lookup;
 
 #define FIRST_WORD 16 /* bytes of a statement that are remembered */
 
+/* A client's unnamed statement. */
+struct unnamed {
+	struct buf body; /* owns: query and types, as in Parse */
+	bool known;
+	bool deallocates; /* it stands for a DEALLOCATE of the name in client->deallocates */
+};
+
 enum client_state { CLIENT_GREET, CLIENT_IDLE, CLIENT_WAIT, CLIENT_ACTIVE, CLIENT_CLOSING, CLIENT_STATES };
 
 struct client {
@@ -52,8 +59,9 @@ struct client {
 	enum pool_mode mode;
 	struct gucs gucs;          /* what it asked for */
 	struct hash stmts;         /* stmt_name by name */
-	struct buf unnamed;        /* owns: the last unnamed Parse (query, types), for replay; see proxy/inspect */
-	bool unnamed_known;
+	struct unnamed unnamed;    /* the last unnamed Parse, for replay */
+	struct unnamed unnamed_before; /* the one before, while the Parse that replaced it is not answered (unnamed_pending) */
+	bool unnamed_pending;
 	size_t stmt_bytes;
 	bool served;               /* has had a server at least once */
 
@@ -68,8 +76,7 @@ struct client {
 	bool leaving;              /* said Terminate behind something that is not answered yet */
 	char first[FIRST_WORD];    /* how the last statement begins: what its loss means (inspect_effect) */
 	struct later welcome_later;
-	bool unnamed_deallocates;  /* its unnamed statement stands for DEALLOCATE of the name ... */
-	char *deallocates;         /* owns: ... */
+	char *deallocates;         /* owns: the name that its unnamed statement deallocates, if it does */
 	bool unnamed_in_batch;     /* it was parsed since the last Sync */
 	bool holding;              /* what stands at the front waits until what a Sync closes off has come through (server->notes_behind) */
 	bool portal_deallocates;   /* ... and so does its unnamed portal */

@@ -11,7 +11,8 @@ enum mark {
 	MARK_RESET,      /* our DISCARD ALL */
 	MARK_SETTINGS,   /* our SET ...: note is the mask of parameters */
 	/* from here on: what our picture of statements and names rests on */
-	MARK_UNNAMED,    /* Parse of the unnamed statement: note is the one before it (struct unnamed, owned), or NULL if the Parse is ours */
+	MARK_UNNAMED,    /* Parse of the unnamed statement, the client's or ours for it: note is the one before it (struct unnamed, owned) or NULL */
+	MARK_UNNAMED_FIRST, /* the same where no other is unanswered: the one before it is client->unnamed_before */
 	MARK_AHEAD,      /* our Parse of a statement the server lacked: note is the statement (reference) */
 	MARK_EVICT,      /* our Close of one it had too many: the same */
 	MARK_NAMED,      /* the client's Parse of a name: note is the stmt_name (reference) */
@@ -21,13 +22,6 @@ enum mark {
 };
 
 #define MARK_FIRST_NOTE MARK_UNNAMED
-
-/* The client's unnamed statement as it was, in case the Parse that replaces it is skipped. */
-struct unnamed {
-	struct buf body; /* owns */
-	bool known;
-	bool deallocates;
-};
 
 void link_init(struct client *c); /* a new client */
 /* Asks the pool for a server. True: joined. False: it waits or is closed. */

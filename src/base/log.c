@@ -58,7 +58,7 @@ static struct {
 } sinks = {.fd = -1, .to_stderr = true};
 static pthread_rwlock_t sinks_lock = PTHREAD_RWLOCK_INITIALIZER;
 
-static atomic_int most_level = LOG_LOG_;
+atomic_int log_most_level = LOG_LOG_;
 
 static pthread_mutex_t limits_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -290,12 +290,7 @@ void log_reopen(void)
 
 void log_set_level(enum log_level most)
 {
-	atomic_store_explicit(&most_level, (int)most, memory_order_relaxed);
-}
-
-bool log_on(enum log_level level)
-{
-	return (int)level <= atomic_load_explicit(&most_level, memory_order_relaxed);
+	atomic_store_explicit(&log_most_level, (int)most, memory_order_relaxed);
 }
 
 void log_line(enum log_level level, const struct who *who, const char *fmt, ...)

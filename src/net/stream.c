@@ -270,6 +270,17 @@ void stream_send(struct stream *s, const void *p, size_t len)
 {
 	struct iovec one = {(void *)p, len};
 
+	if (s->open && !s->tls && !stream_backlog(s) && !s->dead) { /* nearly always: one call takes it all */
+		ssize_t done = sock_send(s->fd, p, len, MSG_NOSIGNAL);
+		if (done == (ssize_t)len) {
+			s->sent += len;
+			return;
+		}
+		if (done > 0) { /* the rest goes the long way */
+			s->sent += (size_t)done;
+			one = (struct iovec){(char *)p + done, len - (size_t)done};
+		}
+	}
 	stream_sendv(s, &one, 1);
 }
 

@@ -9,6 +9,7 @@
 
 static void ask(struct server *s, enum server_state state, const char *sql)
 {
+	usec_t most = s->lane->setup->conf->set.server_check_timeout;
 	struct buf b = {0};
 
 	server_move(s, state);
@@ -17,7 +18,9 @@ static void ask(struct server *s, enum server_state state, const char *sql)
 	s->unnamed_of = 0; /* a simple query drops the unnamed statement */
 	stream_send(&s->stream, b.p, b.len);
 	buf_free(&b);
-	timer_in(&s->timer, s->lane->setup->conf->set.server_check_timeout);
+	timer_stop(&s->timer);
+	if (most)
+		timer_in(&s->timer, most);
 }
 
 void ask_check(struct server *s)

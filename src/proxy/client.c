@@ -170,7 +170,8 @@ static void let_go(struct client *c)
 		worker_slot_give(w, c->slot);
 	stmt_names_clear(&c->stmts);
 	hash_free(&c->stmts);
-	buf_free(&c->unnamed);
+	buf_free(&c->unnamed.body);
+	buf_free(&c->unnamed_before.body);
 	mem_free(c->deallocates);
 	gucs_clear(&c->gucs);
 	if (c->pool)

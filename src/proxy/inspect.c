@@ -123,8 +123,8 @@ static void ensure_unnamed(struct client *c)
 
 	if (s->unnamed_of == c->id || s->replies.skipping)
 		return;
-	if (c->unnamed_known) {
-		write_parse(to_server(c), "", c->unnamed.p, c->unnamed.len);
+	if (c->unnamed.known) {
+		write_parse(to_server(c), "", c->unnamed.body.p, c->unnamed.body.len);
 		expect(c, REPLY_PARSE, REPLY_SKIP, MARK_UNNAMED, NULL);
 		s->unnamed_of = c->id;
 	} else if (s->unnamed_of) {
@@ -165,34 +165,46 @@ static struct stmt_name *deallocates(struct client *c, const uint8_t *sql, size_
 
 /* ---- Parse ---- */
 
-static struct unnamed *unnamed_before(struct client *c)
+/* Makes place for a new one and keeps the one before, without taking memory where it can. */
+static enum mark unnamed_replace(struct client *c, struct unnamed **note)
 {
-	struct unnamed *u = mem_make(struct unnamed);
+	struct unnamed old = c->unnamed;
 
-	*u = (struct unnamed){c->unnamed, c->unnamed_known, c->unnamed_deallocates};
-	c->unnamed = (struct buf){0};
-	return u;
+	*note = NULL;
+	if (!c->unnamed_pending) {
+		c->unnamed_pending = true;
+		c->unnamed = c->unnamed_before;
+		c->unnamed_before = old;
+		return MARK_UNNAMED_FIRST;
+	}
+	*note = mem_make(struct unnamed);
+	**note = old;
+	c->unnamed = (struct unnamed){0};
+	return MARK_UNNAMED;
 }
 
 static void parse_unnamed(struct client *c, const uint8_t *body, size_t len)
 {
 	size_t sql_len = strnlen((const char *)body, len);
 	struct stmt_name *n = c->stmts.count ? deallocates(c, body, sql_len) : NULL;
-	struct unnamed *before = unnamed_before(c);
+	struct unnamed *before;
+	enum mark mark = unnamed_replace(c, &before);
+	struct unnamed *u = &c->unnamed;
 
 	note_first(c, body, sql_len);
-	c->unnamed_deallocates = n != NULL;
+	u->known = c->unnamed_in_batch = true;
+	u->deallocates = n != NULL;
+	u->body.len = 0;
 	if (n) {
 		mem_free(c->deallocates);
 		c->deallocates = mem_str(n->name);
-		buf_add(&c->unnamed, STANDS_FOR_DEALLOCATE "\0\0", sizeof(STANDS_FOR_DEALLOCATE) + 2); /* no types */
+		buf_add(&u->body, STANDS_FOR_DEALLOCATE "\0\0", sizeof(STANDS_FOR_DEALLOCATE) + 2); /* no types */
 	} else {
-		buf_add(&c->unnamed, body, len);
+		buf_add(&u->body, body, len);
 	}
-	c->unnamed_known = c->unnamed_in_batch = true;
-	write_parse(to_server(c), "", c->unnamed.p, c->unnamed.len);
+	write_parse(to_server(c), "", u->body.p, u->body.len);
 	c->server->unnamed_of = c->id;
-	expect(c, REPLY_PARSE, REPLY_FORWARD, MARK_UNNAMED, before);
+	expect(c, REPLY_PARSE, REPLY_FORWARD, mark, before);
 }
 
 /* PostgreSQL's own error, at its place in the batch, with the transaction failing as it must: the server is made to refuse the same. */
@@ -324,7 +336,7 @@ static enum inspected inspect_bind(struct client *c, const uint8_t *p, const str
 	count_add(&c->pool->counts.binds, 1);
 	const char *to = server_name(c, (const char *)name, &plan);
 	if (portal[0] == 0)
-		c->portal_deallocates = name[0] == 0 && c->unnamed_deallocates;
+		c->portal_deallocates = name[0] == 0 && c->unnamed.deallocates;
 	push_plan(c, REPLY_BIND, plan);
 	if (to == (const char *)name) {
 		*used = 0;
@@ -380,7 +392,7 @@ static enum inspected inspect_close(struct client *c, const uint8_t *body, size_
 	if (body[0] == 'P' || name[0] == 0 || statements_most(c) == 0) {
 		if (body[0] == 'S' && name[0] == 0) {
 			ensure_unnamed(c);
-			c->unnamed_known = false;
+			c->unnamed.known = false;
 			s->unnamed_of = 0;
 		}
 		write_object(to_server(c), 'C', body[0], name);
@@ -431,7 +443,7 @@ static enum inspected inspect_query(struct client *c, const uint8_t *p, const st
 	if (n && s->notes_behind)
 		return INSPECT_HOLD;
 	s->unnamed_of = 0;
-	c->unnamed_known = false;
+	c->unnamed.known = false;
 	if (n) {
 		msg_query(to_server(c), STANDS_FOR_DEALLOCATE);
 		*used = f->size;

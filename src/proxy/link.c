@@ -301,6 +301,10 @@ void link_settled(void *owner, struct reply *r)
 	case MARK_UNNAMED:
 		free_unnamed(r->note);
 		break;
+	case MARK_UNNAMED_FIRST:
+		if (c)
+			c->unnamed_pending = false;
+		break;
 	case MARK_NONE:
 	case MARK_RESET:
 		break;
@@ -332,15 +336,14 @@ static void undo_closed(struct client *c, struct stmt_name *n)
 /* The client's unnamed statement is the one before; whether the server still has that is not known. */
 static void undo_unnamed(struct client *c, struct server *s, struct unnamed *before)
 {
+	struct unnamed undone;
+
 	s->unnamed_of = 0;
-	if (c && before) {
-		buf_free(&c->unnamed);
-		c->unnamed = before->body;
-		c->unnamed_known = before->known;
-		c->unnamed_deallocates = before->deallocates;
-		before->body = (struct buf){0};
-	}
-	free_unnamed(before);
+	if (!c || !before)
+		return;
+	undone = c->unnamed;
+	c->unnamed = *before;
+	*before = undone; /* its memory serves again, or is freed with it */
 }
 
 void link_deallocate_failed(struct client *c, struct reply *front)
@@ -379,6 +382,12 @@ void link_undone(void *owner, struct reply *r)
 		break;
 	case MARK_UNNAMED:
 		undo_unnamed(c, s, r->note);
+		free_unnamed(r->note);
+		break;
+	case MARK_UNNAMED_FIRST:
+		undo_unnamed(c, s, c ? &c->unnamed_before : NULL);
+		if (c)
+			c->unnamed_pending = false;
 		break;
 	case MARK_NONE:
 	case MARK_RESET:

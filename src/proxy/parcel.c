@@ -46,6 +46,11 @@ void parcel_send(struct parcel *p, struct stream *to)
 {
 	struct iovec iov[PARCEL_PIECES];
 
+	if (p->n == 1 && p->pieces[0].p && p->made.len == p->noted) { /* a plain run, as nearly always */
+		stream_send(to, p->pieces[0].p, p->pieces[0].len);
+		parcel_drop(p);
+		return;
+	}
 	note_made(p);
 	for (int i = 0; i < p->n; i++)
 		iov[i] = (struct iovec){(void *)(p->pieces[i].p ? p->pieces[i].p : p->made.p + p->pieces[i].at), p->pieces[i].len};

@@ -330,7 +330,7 @@ static void take_tag(struct server *s, struct client *c, const uint8_t *tag, siz
 		return;
 	if (tag[1] != 'E') {
 		server_discarded(s);
-		c->unnamed_known = false;
+		c->unnamed.known = false;
 		gucs_clear(&c->gucs);
 	}
 	link_statements_gone(c);
@@ -373,10 +373,10 @@ static bool take_error(struct server *s, struct client *c, const uint8_t *p, con
 		parcel_pass(c->worker->to_client, p, f->size);
 	if (front && front->mark == MARK_DEALLOCATE && front->kind == REPLY_QUERY)
 		link_deallocate_failed(c, front);
-	bool unnamed_failed = front && front->mark == MARK_UNNAMED;
+	bool unnamed_failed = front && (front->mark == MARK_UNNAMED || front->mark == MARK_UNNAMED_FIRST);
 	replies_take(&s->replies, 'E');
 	if (unnamed_failed)
-		c->unnamed_known = false; /* PostgreSQL drops the one before as well */
+		c->unnamed.known = false; /* PostgreSQL drops the one before as well */
 	return true;
 }
 
