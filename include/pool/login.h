@@ -18,3 +18,4 @@ void login_free(struct server *s);    /* when the server closes, or is ready */
  * connection, or it failed, or cancel_wait_timeout is over. Holds the server for that time (server_cancel_begin/end). */
 struct cancel_call;
 struct cancel_call *login_cancel(struct server *s, void (*done)(void *owner), void *owner);
+void login_cancel_end_all(struct lane *l); /* the process ends: nobody waits for PostgreSQL any more */

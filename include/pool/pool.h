@@ -103,6 +103,7 @@ struct pool {
 	int n_clients;         /* clients that call this pool theirs (proxy) */
 	struct heap_node blocked; /* in lane->blocked: has waiters and room below pool_size, but a cap is reached */
 	enum cap blocked_by;
+	double tag;            /* its flow's virtual time when it came to wait, which orders the heap */
 	struct list serve_link; /* in lane->to_serve */
 	struct list login_link; /* in lane->to_login */
 	struct timer timer;    /* reserve_pool_timeout, min_pool_size, and the end of a pool that nobody uses */
@@ -134,6 +135,7 @@ struct lane {
 	bool login_room;           /* a login is over: look at those */
 	bool cap_room;             /* a server is gone: look at blocked pools */
 	struct later serve_later;
+	struct list cancel_calls;  /* cancel connections under way (pool/login_cancel.c) */
 	bool suspended;            /* whole lane: PAUSE without a name, shutdown */
 };
 

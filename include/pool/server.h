@@ -70,6 +70,7 @@ struct server {
 	uint32_t gucs_off;        /* bits of those in force that are not as at login; see server_gucs_changed */
 	struct stmt_set stmts;
 	uint32_t notes_open;      /* entries of replies on which our picture of its statements and the client's names rests */
+	uint32_t forgets;         /* entries that may be DEALLOCATE ALL or DISCARD ALL: until they are through no name is sure */
 	uint32_t notes_behind;    /* ... those of them that a Sync closes off: they may fail, and what comes behind that Sync must know */
 	uint64_t unnamed_of;      /* whose unnamed statement it holds: client id, 0 none */
 

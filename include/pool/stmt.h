@@ -10,6 +10,7 @@ struct stmt {
 	struct hash_link link;   /* in book->by_content, unless retired */
 	struct stmt_book *book;
 	int refs;
+	bool forgets;            /* it may be DEALLOCATE ALL or DISCARD ALL; the proxy's */
 	bool retired;            /* 0A000 was seen: a Parse of the same text makes a new one */
 	uint64_t serial;         /* 64 bits: a name must not come round while an old server still has it */
 	char name[28];

@@ -24,6 +24,7 @@ struct unnamed {
 	struct buf body; /* owns: query and types, as in Parse */
 	bool known;
 	bool deallocates; /* it stands for a DEALLOCATE of the name in client->deallocates */
+	bool forgets;     /* it may be DEALLOCATE ALL or DISCARD ALL */
 };
 
 enum client_state { CLIENT_GREET, CLIENT_IDLE, CLIENT_WAIT, CLIENT_ACTIVE, CLIENT_CLOSING, CLIENT_STATES };
@@ -60,8 +61,6 @@ struct client {
 	struct gucs gucs;          /* what it asked for */
 	struct hash stmts;         /* stmt_name by name */
 	struct unnamed unnamed;    /* the last unnamed Parse, for replay */
-	struct unnamed unnamed_before; /* the one before, while the Parse that replaced it is not answered (unnamed_pending) */
-	bool unnamed_pending;
 	size_t stmt_bytes;
 	bool served;               /* has had a server at least once */
 
@@ -73,12 +72,15 @@ struct client {
 	bool welcome_due;          /* wants a server only to log in: to learn the welcome, to have its settings tried */
 	bool verify_due;           /* ... asked for settings that no server of the target has accepted yet */
 	bool may_part;             /* ReadyForQuery was passed on and nothing came from the client since */
+	bool unflushed;            /* the last message is answered only when a Flush or Sync comes: nothing can be awaited yet */
 	bool leaving;              /* said Terminate behind something that is not answered yet */
 	char first[FIRST_WORD];    /* how the last statement begins: what its loss means (inspect_effect) */
 	struct later welcome_later;
 	char *deallocates;         /* owns: the name that its unnamed statement deallocates, if it does */
+	uint32_t copy_syncs;       /* Syncs behind the last data of the COPY that the server reads, kept back */
 	bool unnamed_in_batch;     /* it was parsed since the last Sync */
 	bool holding;              /* what stands at the front waits until what a Sync closes off has come through (server->notes_behind) */
+	bool portal_forgets;       /* its unnamed portal may be DEALLOCATE ALL or DISCARD ALL */
 	bool portal_deallocates;   /* ... and so does its unnamed portal */
 
 	uint32_t slot;             /* in worker->slots, for cancel keys; 0: none */

@@ -11,13 +11,14 @@ enum mark {
 	MARK_RESET,      /* our DISCARD ALL */
 	MARK_SETTINGS,   /* our SET ...: note is the mask of parameters */
 	/* from here on: what our picture of statements and names rests on */
-	MARK_UNNAMED,    /* Parse of the unnamed statement, the client's or ours for it: note is the one before it (struct unnamed, owned) or NULL */
-	MARK_UNNAMED_FIRST, /* the same where no other is unanswered: the one before it is client->unnamed_before */
+	MARK_UNNAMED,    /* Parse of the unnamed statement, or what drops it: note is the one before (struct unnamed, owned); NULL: the Parse is ours, or nothing
+	                  * stands before it for which it could be skipped */
 	MARK_AHEAD,      /* our Parse of a statement the server lacked: note is the statement (reference) */
 	MARK_EVICT,      /* our Close of one it had too many: the same */
 	MARK_NAMED,      /* the client's Parse of a name: note is the stmt_name (reference) */
 	MARK_CLOSED,     /* the client's Close of a name: note is the stmt_name, owned */
 	MARK_DUPLICATE,  /* Parse of a name it has: will fail; note is the name (owned text) */
+	MARK_FORGETS,    /* Query or Execute whose text may be DEALLOCATE ALL or DISCARD ALL */
 	MARK_DEALLOCATE, /* Query or Execute that stands for a DEALLOCATE: its tag becomes that; note is the stmt_name, owned */
 };
 
@@ -38,5 +39,7 @@ void link_part(struct client *c);
 void link_statements_gone(struct client *c);
 /* The entry at the front, a DEALLOCATE in the simple protocol, fails: the name stays. */
 void link_deallocate_failed(struct client *c, struct reply *front);
+/* The entry at the front, which replaces the unnamed statement, fails and is not merely skipped: PostgreSQL has dropped the one before as well. */
+void link_unnamed_failed(struct reply *front);
 void link_settled(void *owner, struct reply *r);
 void link_undone(void *owner, struct reply *r);

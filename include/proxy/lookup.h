@@ -14,3 +14,8 @@ typedef void (*lookup_done_fn)(struct client *c, enum lookup_result result, cons
  * in the configuration, the log's business; with any other code it is the server's or the pool's own error, which the client may be told. */
 struct lookup *lookup_start(struct client *c, const struct conf_entry *entry, const char *user, lookup_done_fn done);
 void lookup_forget(struct lookup **l); /* the client went away */
+/* A login of this user failed, whatever thread it was in: for a while its lookups are begun LOOKUPS_PER_SEC times a second at most, and
+ * logins that come in between share the next one's answer. Nothing is kept, so a changed password is good at once. */
+#define LOOKUPS_PER_SEC 10
+void lookup_login_failed(const char *user);
+void lookup_crowds_free(struct worker *home); /* at the process's end */

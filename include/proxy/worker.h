@@ -28,6 +28,7 @@ struct worker {
 	struct parcel *to_server, *to_client; /* own: what is being put together for one send */
 	struct buf scratch;
 	struct later warm_later;
+	struct list crowds;   /* lookups of users whose logins fail (proxy/lookup) */
 	count_t logins, refused_logins;
 	usec_t started_at;
 };

@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "wire/frame.h"
 
-#define STARTUP_MOST 65535 /* PgBouncer's limit on the packet; PostgreSQL takes 10,000 */
+#define STARTUP_MOST 10004 /* PostgreSQL's limit: 10,000 bytes behind the length word */
 #define PROTOCOL_3_0 0x00030000u
 #define STARTUP_PARAMS_MOST 128
 

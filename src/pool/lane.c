@@ -2,13 +2,14 @@
  * pools for which something changed in this turn. See pool/pool.h. */
 #include <openssl/crypto.h>
 
+#include "pool/login.h"
 #include "pool/order.h"
 #include "pool/pool.h"
 #include "pool/pool_priv.h"
 
 static bool pool_before(const struct heap_node *a, const struct heap_node *b)
 {
-	return owner_of(a, struct pool, blocked)->flow->vtime < owner_of(b, struct pool, blocked)->flow->vtime;
+	return owner_of(a, struct pool, blocked)->tag < owner_of(b, struct pool, blocked)->tag;
 }
 
 static void serve_later(struct later *w)
@@ -48,6 +49,7 @@ struct lane *lane_new(struct loop *loop, struct cluster *c, const struct setup *
 	list_init(&l->idle);
 	list_init(&l->to_serve);
 	list_init(&l->to_login);
+	list_init(&l->cancel_calls);
 	later_init(&l->serve_later, serve_later);
 	return l;
 }
@@ -307,7 +309,8 @@ void lane_adopt(struct lane *l, const struct setup *setup)
 	verify_here(l->loop);
 	hash_each(link, &l->targets) {
 		struct target *t = owner_of(link, struct target, link);
-		struct conf_entry *made = t->made ? conf_entry_make(setup->conf, t->entry->name) : NULL;
+		/* A line that is gone leaves its name to the * line, and one that comes takes it away. */
+		struct conf_entry *made = conf_entry(setup->conf, t->entry->name) ? NULL : conf_entry_make(setup->conf, t->entry->name);
 		const struct conf_entry *before = conf_entry(old, t->entry->name) ? conf_entry(old, t->entry->name) : t->made;
 		const struct conf_entry *after = conf_entry(setup->conf, t->entry->name) ? conf_entry(setup->conf, t->entry->name) : made;
 		t->changed = !entries_agree(before, after);
@@ -335,6 +338,7 @@ void lane_free(struct lane **lp)
 	*lp = NULL;
 	if (!l)
 		return;
+	login_cancel_end_all(l);
 	hash_each(link, &l->pools) {
 		struct pool *p = owner_of(link, struct pool, link);
 		for (int state = SERVER_DIAL; state < SERVER_CLOSING; state++)

@@ -14,6 +14,7 @@
 #define CANCEL_REQUEST 80877102u
 
 struct cancel_call {
+	struct list link;      /* in lane->cancel_calls */
 	struct server *server; /* borrows, until server_cancel_end */
 	struct loop *loop;     /* borrows */
 	void (*done)(void *owner);
@@ -38,6 +39,7 @@ static void cancel_release(struct grave *grave)
 
 static void cancel_over(struct cancel_call *c)
 {
+	list_take(&c->link);
 	dial_stop(&c->dial);
 	stream_close(&c->stream);
 	tls_setup_drop(&c->tls);
@@ -175,6 +177,7 @@ struct cancel_call *login_cancel(struct server *s, void (*done)(void *owner), vo
 	struct cancel_call *c = mem_make(struct cancel_call);
 
 	verify_here(s->loop);
+	list_push(&s->lane->cancel_calls, &c->link);
 	c->server = s;
 	c->loop = s->loop;
 	c->done = done;
@@ -195,4 +198,12 @@ struct cancel_call *login_cancel(struct server *s, void (*done)(void *owner), vo
 	else
 		loop_later(c->loop, &c->later);
 	return c;
+}
+
+void login_cancel_end_all(struct lane *l)
+{
+	struct list *link;
+
+	while ((link = list_first(&l->cancel_calls)))
+		cancel_over(list_owner(link, struct cancel_call, link));
 }

@@ -53,6 +53,12 @@ static void flow_settle(struct server *s)
 	s->charge = 0;
 }
 
+/* Where the flow stands in the queue: what it has used, and no credit for having been idle. */
+static double start_tag(const struct pool *p)
+{
+	return p->flow->vtime > p->lane->vtime ? p->flow->vtime : p->lane->vtime;
+}
+
 /* ---- blocked pools ---- */
 
 static atomic_int *starved_count(const struct pool *p, enum cap cap)
@@ -81,6 +87,7 @@ static bool block(struct pool *p, enum cap cap)
 		return false;
 	unblock(p);
 	p->blocked_by = cap;
+	p->tag = start_tag(p);
 	heap_add(&p->lane->blocked, &p->blocked);
 	atomic_int *starved = starved_count(p, cap);
 	if (starved)
@@ -121,6 +128,10 @@ static void grant_first(struct pool *p, struct server *s)
 	waiter_out(w);
 	note_wait(p, w->since);
 	hand_to(s, w->user);
+	if (heap_has(&p->blocked)) { /* its next waiter stands behind what this one uses */
+		p->tag = start_tag(p);
+		heap_fix(&p->lane->blocked, &p->blocked);
+	}
 	w->granted(w, s);
 }
 
@@ -148,6 +159,12 @@ static struct server *own_idle(struct pool *p, int wanted)
 		else
 			return NULL;
 	}
+}
+
+/* Those that will come free without anybody's doing. */
+static int servers_coming(const struct pool *p)
+{
+	return p->n_state[SERVER_DIAL] + p->n_state[SERVER_LOGIN] + p->n_state[SERVER_TEST] + p->n_state[SERVER_RESET] + p->n_evictions;
 }
 
 /* ---- opening ---- */
@@ -277,21 +294,18 @@ static bool take_over(struct server *s, struct pool *p)
 
 	server_change_pool(s, p);
 	count_add(&p->counts.handovers, 1);
-	if (!reset || strcasecmp(reset, "DISCARD ALL") == 0) {
-		s->dirty = true;
-		return true;
+	if (reset && strcasecmp(reset, "DISCARD ALL") != 0) {
+		ask_org_reset(s, reset);
+		return false;
 	}
-	ask_org_reset(s, reset);
+	s->dirty = true;
+	if (!needs_check(s))
+		return true;
+	ask_check(s);
 	return false;
 }
 
 /* ---- serving ---- */
-
-/* Those that will come free without anybody's doing. */
-static int servers_coming(const struct pool *p)
-{
-	return p->n_state[SERVER_DIAL] + p->n_state[SERVER_LOGIN] + p->n_state[SERVER_TEST] + p->n_state[SERVER_RESET] + p->n_evictions;
-}
 
 /* Opens what the waiters need; true when a server was found that can be used at once instead. */
 static bool open_for_waiters(struct pool *p, struct server **found)
@@ -368,6 +382,17 @@ void pool_give_up(struct waiter *w)
 	waiter_out(w);
 }
 
+/* Another target's connection cannot be used, only ended so that a new one is opened: that costs a login, and must not be done for every
+ * transaction. While the one has waiters of its own it gives up one only to a pool that has clearly fewer, or none for a while. */
+#define WORTH_A_LOGIN (20 * USEC_PER_MSEC)
+
+static bool is_worth_a_login(const struct pool *own, struct pool *other)
+{
+	if (!own->n_waiters || other->n_servers + 1 < own->n_servers)
+		return true;
+	return other->n_servers == 0 && loop_now(own->lane->loop) - list_owner(list_first(&other->waiters), struct waiter, link)->since >= WORTH_A_LOGIN;
+}
+
 /* Among the blocked pools, the one that is due before `p` and that this server can help: directly if it is of the same target, else by its end. */
 static struct pool *blocked_before(struct server *s)
 {
@@ -380,12 +405,16 @@ static struct pool *blocked_before(struct server *s)
 		bool reserve;
 		if (p == own || !cap_concerns(p->blocked_by, p, s) || pool_is_held(p) || !pool_has_room(p, &reserve))
 			continue; /* one that got servers since it was blocked may be full by now */
-		if (!best || p->flow->vtime < best->flow->vtime)
+		if (servers_coming(p) >= p->n_waiters)
+			continue; /* its waiters are provided for */
+		if (p->target != s->target && !is_worth_a_login(own, p))
+			continue;
+		if (!best || p->tag < best->tag)
 			best = p;
 		if (i == 0)
 			break; /* the heap's top is the least of all */
 	}
-	if (best && own->n_waiters && own->flow->vtime <= best->flow->vtime)
+	if (best && own->n_waiters && start_tag(own) <= best->tag)
 		return NULL;
 	return best;
 }

@@ -162,8 +162,7 @@ int server_parameter(struct server *s, const uint8_t *body, size_t len)
 
 void server_discarded(struct server *s)
 {
-	stmt_set_clear(&s->stmts);
-	s->unnamed_of = 0;
+	stmt_set_clear(&s->stmts); /* the unnamed statement is not among what DISCARD ALL drops */
 	for (int i = 0; i < s->lane->setup->n_gucs; i++) /* those that the server reports say so themselves */
 		if (!s->gucs_at_login.at[i])
 			gucs_set(&s->gucs, i, NULL);
@@ -441,6 +440,17 @@ static bool reset_is_due(const struct server *s, const struct settings *set)
 	return (s->session || set->server_reset_query_always) && !server_overdue(s);
 }
 
+/* A little longer than the cancel connection may take; without a limit on that it is waited for. */
+static void hold_timer(struct server *s)
+{
+	usec_t limit = s->lane->setup->conf->set.cancel_wait_timeout;
+
+	if (limit)
+		timer_in(&s->timer, limit + USEC_PER_SEC);
+	else
+		timer_stop(&s->timer);
+}
+
 void server_release(struct server *s)
 {
 	const struct settings *set = &s->lane->setup->conf->set;
@@ -455,7 +465,7 @@ void server_release(struct server *s)
 	if (s->cancels) {
 		s->idle_after_cancel = true;
 		server_move(s, SERVER_HELD);
-		timer_in(&s->timer, set->cancel_wait_timeout + USEC_PER_SEC);
+		hold_timer(s);
 		return;
 	}
 	if (reset_is_due(s, set)) {
@@ -484,7 +494,7 @@ void server_abandon(struct server *s)
 	/* It may work on for hours: PostgreSQL notices a closed socket only when it writes. Its slot stays taken until it has been told. */
 	s->idle_after_cancel = false;
 	server_move(s, SERVER_HELD);
-	timer_in(&s->timer, s->lane->setup->conf->set.cancel_wait_timeout + USEC_PER_SEC);
+	hold_timer(s);
 	login_cancel(s, abandoned_cancel_done, NULL);
 }
 

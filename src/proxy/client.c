@@ -171,7 +171,6 @@ static void let_go(struct client *c)
 	stmt_names_clear(&c->stmts);
 	hash_free(&c->stmts);
 	buf_free(&c->unnamed.body);
-	buf_free(&c->unnamed_before.body);
 	mem_free(c->deallocates);
 	gucs_clear(&c->gucs);
 	if (c->pool)
@@ -198,12 +197,19 @@ static void client_end(struct client *c, const char *reason)
 		console_calls->client_gone(w);
 }
 
+/* Half a message of the server's stands before it: last words would be taken for the rest of that. */
+static bool is_mid_message(const struct client *c)
+{
+	return c->server && c->server->pass_left && !c->server->pass_drop;
+}
+
 void client_close(struct client *c, const struct err *why, const char *reason)
 {
 	if (c->state == CLIENT_CLOSING)
 		return;
 	if (why && why->sqlstate[0]) {
-		client_error(c, "FATAL", why);
+		if (!is_mid_message(c))
+			client_error(c, "FATAL", why);
 		if (!c->logged_in)
 			count_add(&c->worker->refused_logins, 1);
 		if (c->worker->setup->conf->set.log_pooler_errors && reason != why->text) {

@@ -119,7 +119,7 @@ static enum greeting answer_gss(struct client *c, struct span *in, size_t size)
 {
 	struct greet *g = c->greet;
 
-	if (g->asked_gss)
+	if (c->tls || g->asked_gss)
 		return refuse_protocol(c, "unexpected GSSAPI encryption request");
 	if (!stands_alone(c, in, size))
 		return refuse_protocol(c, "received unencrypted data after GSSAPI encryption request");

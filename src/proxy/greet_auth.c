@@ -15,6 +15,7 @@
 #include "net/tls.h"
 #include "proxy/adhoc.h"
 #include "proxy/greet.h"
+#include "proxy/lookup.h"
 #include "proxy/worker.h"
 #include "wire/reader.h"
 #include "wire/sqlstate.h"
@@ -44,6 +45,7 @@ static enum greeting fail(struct client *c, const char *reason)
 {
 	struct err err;
 
+	lookup_login_failed(c->user);
 	err_set(&err, SQLSTATE_PASSWORD, "password authentication failed for user \"%s\"", c->user);
 	return greet_refuse(c, &err, reason);
 }

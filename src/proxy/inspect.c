@@ -32,6 +32,8 @@ static void expect(struct client *c, enum reply_kind kind, enum reply_act act, e
 
 	if (mark >= MARK_FIRST_NOTE)
 		s->notes_open++;
+	if (mark == MARK_FORGETS)
+		s->forgets++;
 	replies_push(&s->replies, kind, act, mark, note);
 }
 
@@ -115,8 +117,8 @@ static void ensure(struct client *c, struct stmt *st)
 	expect(c, REPLY_PARSE, REPLY_SKIP, MARK_AHEAD, stmt_ref(st));
 }
 
-/* The unnamed statement is the client's own. If the server's is somebody else's it is replaced by this client's last, or closed if
- * the client has none, so that PostgreSQL says so. */
+/* The unnamed statement is the client's own. If the server's is somebody else's, or not known to be this client's, it is replaced by this
+ * client's last, or closed if the client has none, so that PostgreSQL says so. */
 static void ensure_unnamed(struct client *c)
 {
 	struct server *s = c->server;
@@ -127,7 +129,7 @@ static void ensure_unnamed(struct client *c)
 		write_parse(to_server(c), "", c->unnamed.body.p, c->unnamed.body.len);
 		expect(c, REPLY_PARSE, REPLY_SKIP, MARK_UNNAMED, NULL);
 		s->unnamed_of = c->id;
-	} else if (s->unnamed_of) {
+	} else {
 		struct buf *out = to_server(c);
 		size_t begun = msg_begin(out, 'C');
 		msg_u8(out, 'S');
@@ -163,37 +165,51 @@ static struct stmt_name *deallocates(struct client *c, const uint8_t *sql, size_
 	return stmt_name_find(&c->stmts, st.name);
 }
 
+#define FORGETS_MOST 1024 /* a longer text is not looked through: it is taken to keep the statements */
+
+/* May it be DEALLOCATE ALL or DISCARD ALL, alone or among others? */
+static bool may_forget(const uint8_t *sql, size_t len)
+{
+	for (const uint8_t *at = sql; len >= 7 && len <= FORGETS_MOST;) {
+		const uint8_t *all = memchr(at, 'l', len - (size_t)(at - sql)); /* ALL, in any case */
+		const uint8_t *big = memchr(at, 'L', len - (size_t)(at - sql));
+		if (!all || (big && big < all))
+			all = big;
+		if (!all)
+			return false;
+		if (all > sql && (all[-1] | 0x20) == 'a' && all + 1 < sql + len && (all[1] | 0x20) == 'l')
+			return true;
+		at = all + 1;
+	}
+	return false;
+}
+
 /* ---- Parse ---- */
 
-/* Makes place for a new one and keeps the one before, without taking memory where it can. */
-static enum mark unnamed_replace(struct client *c, struct unnamed **note)
+/* The one before, in case what replaces it is skipped; behind nothing it cannot be, and no memory is taken. */
+static struct unnamed *unnamed_keep(struct client *c)
 {
-	struct unnamed old = c->unnamed;
+	struct unnamed *before;
 
-	*note = NULL;
-	if (!c->unnamed_pending) {
-		c->unnamed_pending = true;
-		c->unnamed = c->unnamed_before;
-		c->unnamed_before = old;
-		return MARK_UNNAMED_FIRST;
-	}
-	*note = mem_make(struct unnamed);
-	**note = old;
+	if (replies_empty(&c->server->replies))
+		return NULL;
+	before = mem_make(struct unnamed);
+	*before = c->unnamed;
 	c->unnamed = (struct unnamed){0};
-	return MARK_UNNAMED;
+	return before;
 }
 
 static void parse_unnamed(struct client *c, const uint8_t *body, size_t len)
 {
 	size_t sql_len = strnlen((const char *)body, len);
 	struct stmt_name *n = c->stmts.count ? deallocates(c, body, sql_len) : NULL;
-	struct unnamed *before;
-	enum mark mark = unnamed_replace(c, &before);
+	struct unnamed *before = unnamed_keep(c);
 	struct unnamed *u = &c->unnamed;
 
 	note_first(c, body, sql_len);
 	u->known = c->unnamed_in_batch = true;
 	u->deallocates = n != NULL;
+	u->forgets = c->stmts.count && may_forget(body, sql_len);
 	u->body.len = 0;
 	if (n) {
 		mem_free(c->deallocates);
@@ -204,15 +220,25 @@ static void parse_unnamed(struct client *c, const uint8_t *body, size_t len)
 	}
 	write_parse(to_server(c), "", u->body.p, u->body.len);
 	c->server->unnamed_of = c->id;
-	expect(c, REPLY_PARSE, REPLY_FORWARD, mark, before);
+	expect(c, REPLY_PARSE, REPLY_FORWARD, MARK_UNNAMED, before);
 }
 
-/* PostgreSQL's own error, at its place in the batch, with the transaction failing as it must: the server is made to refuse the same. */
+/* PostgreSQL's own error, at its place in the batch, with the transaction failing as it must: the server is made to refuse the same. The name
+ * it refuses is that of an empty statement, which is the only one that can be prepared in a transaction that has failed. */
 static void parse_duplicate(struct client *c, struct stmt_name *have, const uint8_t *body, size_t len)
 {
-	ensure(c, have->stmt);
-	write_parse(to_server(c), have->stmt->name, body, len);
+	struct stmt *taken = stmt_of(&c->worker->stmt_book, (const uint8_t *)"\0\0", 3);
+
+	ensure(c, taken);
+	write_parse(to_server(c), taken->name, body, len);
 	expect(c, REPLY_PARSE, REPLY_FORWARD, MARK_DUPLICATE, mem_str(have->name));
+	stmt_drop(&taken);
+}
+
+/* In a transaction that has failed PostgreSQL refuses most statements when they are parsed; it may fail yet when a batch is open before this. */
+static bool may_have_failed(const struct server *s)
+{
+	return s->status == 'E' || replies_has_end(&s->replies);
 }
 
 /* Something is under way that may be DEALLOCATE ALL or DISCARD ALL: its text is not looked at, and it may hide in a function. */
@@ -236,10 +262,12 @@ static void parse_named(struct client *c, const char *name, const uint8_t *body,
 		return;
 	}
 	struct stmt *st = stmt_of(&c->worker->stmt_book, body, len);
+	if (st->refs == 1)
+		st->forgets = may_forget(body, strnlen((const char *)body, len));
 	struct stmt_name *n = stmt_name_new(name, st);
 	stmt_name_put(&c->stmts, n);
 	bool there = stmt_set_use(&s->stmts, st);
-	if (there && may_be_gone(s)) {
+	if (there && (may_be_gone(s) || may_have_failed(s))) {
 		stmt_set_take(&s->stmts, st);
 		close_ahead(c, st); /* no error if it is gone */
 		there = false;
@@ -289,6 +317,22 @@ static enum inspected inspect_parse(struct client *c, const uint8_t *body, size_
 	return INSPECT_DONE;
 }
 
+/* A Query or Close drops the unnamed statement, if it is not skipped. */
+static struct unnamed *unnamed_drop(struct client *c)
+{
+	struct unnamed *before = unnamed_keep(c);
+
+	c->unnamed.known = c->unnamed.deallocates = false;
+	c->server->unnamed_of = 0;
+	return before;
+}
+
+static void expect_unnamed_gone(struct client *c, enum reply_kind kind)
+{
+	struct unnamed *before = unnamed_drop(c);
+	expect(c, kind, REPLY_FORWARD, before ? MARK_UNNAMED : MARK_NONE, before);
+}
+
 /* ---- messages that name a statement ---- */
 
 /* A name the client did not prepare may look like one of ours: it must not hit it. */
@@ -319,6 +363,12 @@ static void push_plan(struct client *c, enum reply_kind kind, struct stmt *plan)
 	expect(c, kind, REPLY_FORWARD, plan ? MARK_PLAN : MARK_NONE, plan);
 }
 
+static void note_portal(struct client *c, const char *name, const struct stmt *plan)
+{
+	c->portal_deallocates = name[0] == 0 && c->unnamed.deallocates;
+	c->portal_forgets = name[0] == 0 ? c->unnamed.forgets : plan && plan->forgets;
+}
+
 /* Only the two names at the front are looked at; the values pass as they come. */
 static enum inspected inspect_bind(struct client *c, const uint8_t *p, const struct frame *f, uint32_t *used, uint32_t *want)
 {
@@ -336,7 +386,7 @@ static enum inspected inspect_bind(struct client *c, const uint8_t *p, const str
 	count_add(&c->pool->counts.binds, 1);
 	const char *to = server_name(c, (const char *)name, &plan);
 	if (portal[0] == 0)
-		c->portal_deallocates = name[0] == 0 && c->unnamed.deallocates;
+		note_portal(c, (const char *)name, plan);
 	push_plan(c, REPLY_BIND, plan);
 	if (to == (const char *)name) {
 		*used = 0;
@@ -384,17 +434,16 @@ static enum inspected inspect_describe(struct client *c, const uint8_t *body, si
 
 static enum inspected inspect_close(struct client *c, const uint8_t *body, size_t len)
 {
-	struct server *s = c->server;
 	const char *name = (const char *)body + 1;
 
 	if (!object_is_sound(body, len))
 		return INSPECT_BAD;
-	if (body[0] == 'P' || name[0] == 0 || statements_most(c) == 0) {
-		if (body[0] == 'S' && name[0] == 0) {
-			ensure_unnamed(c);
-			c->unnamed.known = false;
-			s->unnamed_of = 0;
-		}
+	if (body[0] == 'S' && name[0] == 0) {
+		write_object(to_server(c), 'C', 'S', "");
+		expect_unnamed_gone(c, REPLY_CLOSE);
+		return INSPECT_DONE;
+	}
+	if (body[0] == 'P' || statements_most(c) == 0) {
 		write_object(to_server(c), 'C', body[0], name);
 		expect(c, REPLY_CLOSE, REPLY_FORWARD, MARK_NONE, NULL);
 		return INSPECT_DONE;
@@ -417,10 +466,12 @@ static void expect_deallocate(struct client *c, enum reply_kind kind, struct stm
 
 static void inspect_execute(struct client *c, const uint8_t *p)
 {
-	if (c->portal_deallocates && p[FRAME_HEAD] == 0)
+	bool unnamed = p[FRAME_HEAD] == 0;
+
+	if (unnamed && c->portal_deallocates)
 		expect_deallocate(c, REPLY_EXECUTE, stmt_name_find(&c->stmts, c->deallocates));
 	else
-		expect(c, REPLY_EXECUTE, REPLY_FORWARD, MARK_NONE, NULL);
+		expect(c, REPLY_EXECUTE, REPLY_FORWARD, unnamed && c->portal_forgets ? MARK_FORGETS : MARK_NONE, NULL);
 }
 
 #define DEALLOCATE_MOST 200 /* a DEALLOCATE is short; a longer text passes unread */
@@ -442,14 +493,20 @@ static enum inspected inspect_query(struct client *c, const uint8_t *p, const st
 	}
 	if (n && s->notes_behind)
 		return INSPECT_HOLD;
-	s->unnamed_of = 0;
-	c->unnamed.known = false;
+	bool forgets = !n && c->stmts.count && (f->have < f->size ? f->size <= FORGETS_MOST : may_forget(sql, len));
+	if (n || forgets) {
+		struct unnamed *before = unnamed_drop(c);
+		if (before)
+			expect(c, REPLY_CLOSE, REPLY_MAKE_UP, MARK_UNNAMED, before); /* nothing is made up for it: it only keeps the note */
+	}
 	if (n) {
 		msg_query(to_server(c), STANDS_FOR_DEALLOCATE);
 		*used = f->size;
 		expect_deallocate(c, REPLY_QUERY, n);
+	} else if (forgets) {
+		expect(c, REPLY_QUERY, REPLY_FORWARD, MARK_FORGETS, NULL);
 	} else {
-		expect(c, REPLY_QUERY, REPLY_FORWARD, MARK_NONE, NULL);
+		expect_unnamed_gone(c, REPLY_QUERY);
 	}
 	return INSPECT_DONE;
 }
@@ -463,16 +520,18 @@ static bool is_bind_of_unnamed(const struct frame *f, const uint8_t *body)
 /* Names and statements as they will be depend on what an earlier batch of the client comes to, and that is still open. */
 static bool must_hold(const struct client *c, const struct frame *f, const uint8_t *body)
 {
-	if (c->server->notes_behind == 0 || f->have == FRAME_HEAD)
+	bool unnamed_is_sure = c->unnamed_in_batch || c->server->notes_behind == 0;
+
+	if (f->have == FRAME_HEAD)
 		return false;
 	switch (f->type) {
 	case 'P':
 		return body[0] != 0; /* a new unnamed statement depends on nothing */
 	case 'B':
-		return !c->unnamed_in_batch || !is_bind_of_unnamed(f, body);
+		return !unnamed_is_sure || !is_bind_of_unnamed(f, body);
 	case 'D':
 	case 'C':
-		return body[0] == 'S' && (!c->unnamed_in_batch || (f->have > FRAME_HEAD + 1 && body[1] != 0));
+		return body[0] == 'S' && (!unnamed_is_sure || (f->have > FRAME_HEAD + 1 && body[1] != 0));
 	default:
 		return false;
 	}
@@ -480,7 +539,38 @@ static bool must_hold(const struct client *c, const struct frame *f, const uint8
 
 static enum inspected copy_ends(struct client *c)
 {
+	c->copy_syncs = 0;
 	expect(c, REPLY_COPY_END, REPLY_FORWARD, MARK_NONE, NULL);
+	return INSPECT_DONE;
+}
+
+/* While the server reads copy data it ignores Sync, and answers it when the COPY has failed meanwhile: which of the two it will do cannot be
+ * known from here, so it does not get one. Those behind the last data are sent when the error comes (relay). */
+static enum inspected inspect_sync(struct client *c, const struct frame *f, uint32_t *used)
+{
+	struct server *s = c->server;
+
+	if (s->replies.copy_in) {
+		c->copy_syncs++;
+		*used = f->size;
+		return INSPECT_DONE;
+	}
+	expect(c, REPLY_SYNC, REPLY_FORWARD, MARK_NONE, NULL);
+	c->unnamed_in_batch = false;
+	s->notes_behind = s->notes_open;
+	return INSPECT_DONE;
+}
+
+/* Copy data waits until it is known whether the server reads it as such: what a Sync behind it means hangs on that. */
+static enum inspected inspect_copy_data(struct client *c)
+{
+	struct replies *r = &c->server->replies;
+
+	if (!r->copy_in && !replies_empty(r)) {
+		msg_empty(to_server(c), 'H');
+		return INSPECT_HOLD;
+	}
+	c->copy_syncs = 0;
 	return INSPECT_DONE;
 }
 
@@ -491,8 +581,11 @@ enum inspected inspect_message(struct client *c, const uint8_t *p, const struct 
 	size_t len = f->size - FRAME_HEAD;
 
 	*used = 0;
-	if (s->notes_behind && must_hold(c, f, body))
+	if ((s->notes_behind || s->forgets) && must_hold(c, f, body)) {
+		if (s->forgets)
+			msg_empty(to_server(c), 'H'); /* the answer that is waited for may be one that only a Flush brings */
 		return INSPECT_HOLD;
+	}
 	if (s->replies.skipping && f->type != 'S')
 		return INSPECT_DONE; /* behind an error the server reads and drops all up to Sync: it passes as it is, and nothing is noted of it */
 	switch (f->type) {
@@ -517,17 +610,16 @@ enum inspected inspect_message(struct client *c, const uint8_t *p, const struct 
 		inspect_execute(c, p);
 		return INSPECT_DONE;
 	case 'S':
-		expect(c, REPLY_SYNC, REPLY_FORWARD, MARK_NONE, NULL);
-		c->unnamed_in_batch = false;
-		s->notes_behind = s->notes_open;
-		return INSPECT_DONE;
+		return inspect_sync(c, f, used);
+	case 'd':
+		return inspect_copy_data(c);
 	case 'F':
 		expect(c, REPLY_CALL, REPLY_FORWARD, MARK_NONE, NULL);
 		return INSPECT_DONE;
 	case 'c':
 	case 'f':
 		return copy_ends(c);
-	default: /* Flush, CopyData: no answer of their own */
+	default: /* Flush: no answer of its own */
 		return INSPECT_DONE;
 	}
 }

@@ -260,6 +260,8 @@ static void free_unnamed(void *note)
 /* One note fewer; the oldest ones stand before the Sync that closes them off. */
 static void note_is_over(struct server *s, const struct reply *r)
 {
+	if (r->mark == MARK_FORGETS)
+		s->forgets--;
 	if (r->mark < MARK_FIRST_NOTE)
 		return;
 	s->notes_open--;
@@ -301,12 +303,9 @@ void link_settled(void *owner, struct reply *r)
 	case MARK_UNNAMED:
 		free_unnamed(r->note);
 		break;
-	case MARK_UNNAMED_FIRST:
-		if (c)
-			c->unnamed_pending = false;
-		break;
 	case MARK_NONE:
 	case MARK_RESET:
+	case MARK_FORGETS:
 		break;
 	}
 }
@@ -333,17 +332,51 @@ static void undo_closed(struct client *c, struct stmt_name *n)
 		free_name(n);
 }
 
-/* The client's unnamed statement is the one before; whether the server still has that is not known. */
-static void undo_unnamed(struct client *c, struct server *s, struct unnamed *before)
+/* What the client's unnamed statement was before it was replaced or dropped behind the Sync that ends the skipping. NULL: it was not. */
+static struct unnamed *unnamed_behind(struct replies *r)
 {
-	struct unnamed undone;
+	bool behind = false;
 
-	s->unnamed_of = 0;
-	if (!c || !before)
+	for (uint32_t i = 0; i < r->count; i++) {
+		struct reply *e = replies_at(r, i);
+		if (behind && e->mark == MARK_UNNAMED && e->note)
+			return e->note;
+		behind |= e->kind == REPLY_SYNC;
+	}
+	return NULL;
+}
+
+/* At that place the client's unnamed statement is the one before; what has replaced it since stays. Whether the server still has it is not
+ * known. */
+static void undo_unnamed(struct client *c, struct server *s, struct reply *r)
+{
+	struct unnamed *before = r->note;
+	struct unnamed *now;
+
+	if (!c || r->act == REPLY_SKIP) {
+		s->unnamed_of = 0;
 		return;
-	undone = c->unnamed;
-	c->unnamed = *before;
-	*before = undone; /* its memory serves again, or is freed with it */
+	}
+	now = unnamed_behind(&s->replies);
+	if (!now) {
+		now = &c->unnamed;
+		s->unnamed_of = 0;
+	}
+	if (!before) { /* it was the first, so it has failed: PostgreSQL has none */
+		now->known = false;
+		return;
+	}
+	struct unnamed undone = *now;
+	*now = *before;
+	*before = undone; /* freed with the note */
+}
+
+void link_unnamed_failed(struct reply *front)
+{
+	struct unnamed *before = front->note;
+
+	if (before)
+		before->known = false;
 }
 
 void link_deallocate_failed(struct client *c, struct reply *front)
@@ -381,17 +414,13 @@ void link_undone(void *owner, struct reply *r)
 		mem_free(r->note);
 		break;
 	case MARK_UNNAMED:
-		undo_unnamed(c, s, r->note);
+		undo_unnamed(c, s, r);
 		free_unnamed(r->note);
-		break;
-	case MARK_UNNAMED_FIRST:
-		undo_unnamed(c, s, c ? &c->unnamed_before : NULL);
-		if (c)
-			c->unnamed_pending = false;
 		break;
 	case MARK_NONE:
 	case MARK_RESET:
 	case MARK_SETTINGS:
+	case MARK_FORGETS:
 		break;
 	}
 }

@@ -19,6 +19,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "loop/mail.h"
 #include "proxy/home.h"
@@ -55,6 +57,8 @@ struct lookup {
 	struct asker asker;
 	struct timer timer;
 	struct later parting;      /* a server that is not needed any more goes back by itself, not from within its grant */
+	struct list link;          /* in a crowd's waiting, or in another lookup's followers */
+	struct list followers;     /* lookups that share our answer: they came before we asked */
 	int readies;               /* ReadyForQuery still to come */
 	bool right_shape;          /* the RowDescription has two columns */
 	bool has_row;
@@ -89,6 +93,7 @@ static void answer_read(struct loop *here, struct mail *m)
 
 static void let_go(struct lookup *l)
 {
+	list_take(&l->link);
 	timer_stop(&l->timer);
 	later_stop(&l->parting);
 	pool_give_up(&l->waiter);
@@ -100,6 +105,15 @@ static void let_go(struct lookup *l)
 
 static void reply(struct lookup *l)
 {
+	struct list *link;
+
+	while ((link = list_first(&l->followers))) {
+		struct lookup *other = list_owner(link, struct lookup, link);
+		other->result = l->result;
+		other->err = l->err;
+		secret_copy(&other->secret, &l->secret);
+		reply(other);
+	}
 	let_go(l);
 	l->mail.read = answer_read;
 	mail_send(l->asker_loop, &l->mail);
@@ -346,7 +360,7 @@ static void granted(struct waiter *w, struct server *s)
 
 	l->server = s;
 	s->asker = &l->asker;
-	if (atomic_load(&l->forgotten)) {
+	if (atomic_load(&l->forgotten) && list_empty(&l->followers)) {
 		loop_later(l->worker->loop, &l->parting);
 		return;
 	}
@@ -380,6 +394,119 @@ static void too_late(struct timer *t)
 	fail(l, &err);
 }
 
+/* ---- users whose logins fail ----
+ *
+ * Wrong passwords must not become a load on PostgreSQL. A user who failed lately has a crowd at the entry's home, for as long as its
+ * last lookup is younger than a turn: logins that come meanwhile wait there, and the first of them asks for all at the next turn.
+ * Their answer is never older than their question. */
+
+#define TURN (USEC_PER_SEC / LOOKUPS_PER_SEC)
+#define REMEMBER (2 * USEC_PER_SEC)
+#define FAILED_SLOTS 4096 /* users that share a slot are slowed together, by a turn */
+
+static _Atomic(usec_t) failed_at[FAILED_SLOTS];
+
+struct crowd {
+	struct list link;    /* in worker->crowds */
+	struct pool *pool;   /* borrows: only compared */
+	char *user, *auth_query; /* owns */
+	struct list waiting; /* lookups */
+	struct timer turn;
+};
+
+static _Atomic(usec_t) *failed_slot(const char *user)
+{
+	return &failed_at[hash_bytes(user, strlen(user)) % FAILED_SLOTS];
+}
+
+void lookup_login_failed(const char *user)
+{
+	atomic_store(failed_slot(user), clock_now());
+}
+
+static bool failed_lately(const struct lookup *l)
+{
+	usec_t at = atomic_load(failed_slot(l->user));
+
+	return at && clock_now() - at < REMEMBER;
+}
+
+static void crowd_free(struct crowd *w)
+{
+	timer_stop(&w->turn);
+	list_take(&w->link);
+	mem_free(w->user);
+	mem_free(w->auth_query);
+	mem_free(w);
+}
+
+static struct crowd *crowd_of(const struct lookup *l)
+{
+	list_each(at, &l->worker->crowds) {
+		struct crowd *w = list_owner(at, struct crowd, link);
+		if (w->pool == l->pool && strcmp(w->user, l->user) == 0 && strcmp(w->auth_query, l->auth_query) == 0)
+			return w;
+	}
+	return NULL;
+}
+
+static void take(struct lookup *l);
+
+static void crowd_turn(struct timer *t)
+{
+	struct crowd *w = owner_of(t, struct crowd, turn);
+	struct list *first = list_first(&w->waiting);
+
+	if (!first) {
+		crowd_free(w);
+		return;
+	}
+	struct lookup *l = list_owner(first, struct lookup, link);
+	list_take(first);
+	list_take_all(&l->followers, &w->waiting);
+	timer_in(&w->turn, TURN);
+	take(l);
+}
+
+static void crowd_new(struct lookup *l)
+{
+	struct crowd *w = mem_make(struct crowd);
+
+	w->pool = l->pool;
+	w->user = mem_str(l->user);
+	w->auth_query = mem_str(l->auth_query);
+	list_init(&w->waiting);
+	list_push(&l->worker->crowds, &w->link);
+	timer_init(&w->turn, l->worker->loop, crowd_turn);
+	timer_in(&w->turn, TURN);
+}
+
+void lookup_crowds_free(struct worker *home)
+{
+	struct list *link, *waiting;
+	struct err err;
+
+	err_set(&err, "57P01", "server shutting down");
+	while ((link = list_first(&home->crowds))) {
+		struct crowd *w = list_owner(link, struct crowd, link);
+		while ((waiting = list_first(&w->waiting)))
+			fail(list_owner(waiting, struct lookup, link), &err);
+		crowd_free(w);
+	}
+}
+
+/* True: its turn comes later. */
+static bool waits_its_turn(struct lookup *l)
+{
+	struct crowd *w = crowd_of(l);
+
+	if (w)
+		list_push(&w->waiting, &l->link);
+	else if (failed_lately(l))
+		crowd_new(l);
+	return w;
+}
+
 /* ---- at home ---- */
 
 static void take(struct lookup *l)
@@ -411,7 +538,8 @@ static void join_pool(struct lookup *l, const struct conf_entry *e)
 	l->asker = (struct asker){.bytes = lookup_bytes, .lost = lookup_lost};
 	if (l->time_limit)
 		timer_in(&l->timer, l->time_limit);
-	take(l);
+	if (!waits_its_turn(l))
+		take(l);
 }
 
 static bool entry_serves(const struct lookup *l, const struct conf_entry *e, struct err *err)
@@ -436,6 +564,8 @@ static void question_read(struct loop *here, struct mail *m)
 	timer_init(&l->timer, here, too_late);
 	later_init(&l->parting, part);
 	list_init(&l->waiter.link);
+	list_init(&l->link);
+	list_init(&l->followers);
 
 	const struct conf *conf = l->worker->setup->conf;
 	const struct conf_entry *line = conf_entry(conf, l->entry);

@@ -70,7 +70,13 @@ static void query_begins(struct client *c)
 		sweep_set(c);
 }
 
-/* What the client owes now: it has a server and the server waits for it. */
+/* PostgreSQL keeps the answers to these back until a Flush or a Sync comes: a client that sends neither awaits nothing. */
+static bool is_kept_back(uint8_t type)
+{
+	return type == 'P' || type == 'B' || type == 'D' || type == 'E' || type == 'C';
+}
+
+/* What the client owes now: it has a server, and the server waits for it or has done all that may be seen. */
 static void watch_idle(struct client *c)
 {
 	struct server *s = c->server;
@@ -78,7 +84,7 @@ static void watch_idle(struct client *c)
 
 	if (!limit || (c->mode == POOL_SESSION && s->status == 'I'))
 		return;
-	if (c->pass_left || s->replies.copy_in || replies_empty(&s->replies)) {
+	if (c->pass_left || c->unflushed || s->replies.copy_in || replies_empty(&s->replies)) {
 		if (!c->deadline_idle) {
 			c->deadline_idle = loop_now(c->worker->loop) + limit;
 			sweep_set(c);
@@ -170,6 +176,15 @@ static void terminate(struct client *c)
 	stream_pause(&c->stream);
 }
 
+#define TAKEN_AT_HIS_WORD (256 * 1024)
+
+/* What a client says a message will be is only believed as far as it has come: memory is taken by doubling. */
+static size_t wanted(const struct frame *f)
+{
+	size_t most = f->have * 2 > TAKEN_AT_HIS_WORD ? f->have * 2 : TAKEN_AT_HIS_WORD;
+	return f->size < most ? f->size : most;
+}
+
 /* One message at the front: p has f->have bytes of it. Moves *used over what was dealt with. */
 static enum step client_message(struct client *c, const uint8_t *p, const struct frame *f, size_t *used)
 {
@@ -188,7 +203,7 @@ static enum step client_message(struct client *c, const uint8_t *p, const struct
 		return STEP_STOP;
 	}
 	if (treat_of_client[f->type] == TREAT_WHOLE && f->have < f->size) {
-		stream_want(&c->stream, f->size);
+		stream_want(&c->stream, wanted(f));
 		return STEP_MORE;
 	}
 	if (skipped(c, f))
@@ -222,6 +237,7 @@ static enum step client_message(struct client *c, const uint8_t *p, const struct
 	case INSPECT_DONE:
 		break;
 	}
+	c->unflushed = is_kept_back(f->type);
 	if (awaits_answer(f->type)) {
 		query_begins(c);
 		c->may_part = false;
@@ -330,7 +346,6 @@ static void take_tag(struct server *s, struct client *c, const uint8_t *tag, siz
 		return;
 	if (tag[1] != 'E') {
 		server_discarded(s);
-		c->unnamed.known = false;
 		gucs_clear(&c->gucs);
 	}
 	link_statements_gone(c);
@@ -348,6 +363,31 @@ static void settings_failed(struct server *s, struct client *c, const struct rep
 	client_close(c, &err, "invalid server parameter");
 }
 
+static void last_words(struct server *s, const struct report *r)
+{
+	static struct log_limit limit;
+	struct who who;
+	char peer[ADDR_TEXT];
+
+	s->said_fatal = true;
+	server_who(s, &who, peer);
+	log_limited(&limit, LOG_WARNING_, &who, "server said %s %s: %s", r->severity, r->sqlstate, r->text);
+}
+
+/* The COPY failed on data that stands before these: the server answers them. */
+static void send_kept_syncs(struct server *s, struct client *c, uint32_t n)
+{
+	struct buf b = {0};
+
+	c->copy_syncs = 0;
+	while (n--) {
+		msg_empty(&b, 'S');
+		replies_push(&s->replies, REPLY_SYNC, REPLY_FORWARD, MARK_NONE, NULL);
+	}
+	stream_send(&s->stream, b.p, b.len);
+	buf_free(&b);
+}
+
 /* False: server and client are closed. */
 static bool take_error(struct server *s, struct client *c, const uint8_t *p, const struct frame *f)
 {
@@ -360,7 +400,7 @@ static bool take_error(struct server *s, struct client *c, const uint8_t *p, con
 		return false;
 	}
 	if (strcmp(r.severity, "FATAL") == 0 || strcmp(r.severity, "PANIC") == 0)
-		s->said_fatal = true;
+		last_words(s, &r);
 	if (front && front->act == REPLY_SKIP && front->kind == REPLY_QUERY) {
 		settings_failed(s, c, &r);
 		return false;
@@ -373,10 +413,12 @@ static bool take_error(struct server *s, struct client *c, const uint8_t *p, con
 		parcel_pass(c->worker->to_client, p, f->size);
 	if (front && front->mark == MARK_DEALLOCATE && front->kind == REPLY_QUERY)
 		link_deallocate_failed(c, front);
-	bool unnamed_failed = front && (front->mark == MARK_UNNAMED || front->mark == MARK_UNNAMED_FIRST);
+	if (front && front->mark == MARK_UNNAMED)
+		link_unnamed_failed(front);
+	uint32_t syncs = s->replies.copy_in ? c->copy_syncs : 0;
 	replies_take(&s->replies, 'E');
-	if (unnamed_failed)
-		c->unnamed.known = false; /* PostgreSQL drops the one before as well */
+	if (syncs)
+		send_kept_syncs(s, c, syncs);
 	return true;
 }
 
@@ -523,7 +565,7 @@ static void send_back(struct server *s, struct client *c)
  * has nothing to say. */
 static void settle_link(struct server *s, struct client *c, bool all)
 {
-	if (c->holding && s->notes_behind == 0) {
+	if (c->holding) { /* it looks again */
 		c->holding = false;
 		stream_resume(&c->stream);
 	}

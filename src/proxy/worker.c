@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "proxy/greet.h"
+#include "proxy/lookup.h"
 #include "proxy/parcel.h"
 #include "proxy/relay.h"
 
@@ -58,6 +59,7 @@ struct worker *worker_new(int id, struct setup *setup)
 	w->setup = setup_ref(setup);
 	w->started_at = clock_now();
 	list_init(&w->listeners);
+	list_init(&w->crowds);
 	for (int i = 0; i < CLIENT_STATES; i++)
 		list_init(&w->clients[i]);
 	later_init(&w->warm_later, keep_warm_later);
@@ -85,6 +87,7 @@ void worker_free(struct worker **wp)
 		listener_stop(l);
 		mem_free(l);
 	}
+	lookup_crowds_free(w);
 	hash_each(link, &w->lanes) {
 		struct lane *l = owner_of(link, struct lane, link);
 		lane_free(&l);

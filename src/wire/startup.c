@@ -5,7 +5,7 @@
  *
  *   [length][code][name\0 value\0 ...]\0        code: 3.x, or one of the request codes below
  *
- * PostgreSQL's limit is 10,000 bytes, PgBouncer's 65,535; ours is PgBouncer's, since its users may live by it. */
+ * The limit is PostgreSQL's 10,000 bytes: what is longer would not be taken by it either. */
 #include "wire/startup.h"
 
 #include "base/mem.h"

@@ -20,9 +20,10 @@ sys.path.insert(0, os.path.dirname(__file__))
 
 from rig import Postgres, pooler as pooler_module, process  # noqa: E402
 from rig.certs import Certs  # noqa: E402
+from rig.limits import LONG  # noqa: E402
 from rig.pooler import Pooler, stand_in  # noqa: E402
 
-TEST_LIMIT = float(os.environ.get("PGWEIR_TEST_LIMIT", "120"))
+TEST_LIMIT = float(os.environ.get("PGWEIR_TEST_LIMIT", "1200" if LONG else "120"))
 
 
 def pytest_configure(config):

@@ -1,12 +1,16 @@
 """Whoever waits is served: no slot is kept by somebody who does not need it, no wake-up is lost, nothing spins."""
 
+import signal
 import socket
+import struct
+import threading
 import time
 
 import pytest
 
+from rig.fakeserver import READY, FakeServer, error, one_row
 from rig.limits import limit, until
-from rig.raw import Q, S, X, c, cancel_packet, d
+from rig.raw import Q, S, X, c, cancel_packet, d, message
 
 pytestmark = [pytest.mark.usefixtures("clean"), pytest.mark.pgweir("cases of pgweir's own bookkeeping")]
 
@@ -24,6 +28,10 @@ def two_lanes(pg, pooler):
 	"""One user, one connection, two clusters."""
 	return pooler(settings={"max_user_connections": 1}, databases={
 		"app": {}, "app2": {"host": "localhost", "port": pg.port, "dbname": "app"}})
+
+
+def leads_to(server):
+	return {"app": {"host": server.host, "port": server.port}}
 
 
 def of_org(weir, org):
@@ -140,7 +148,113 @@ def test_a_client_that_says_goodbye_closes_and_is_reset_frees_its_server(one):
 	assert b.value("select 1", 4) == "1"
 
 
+def test_a_server_whose_reader_is_slow_is_read_on_by_the_next(pg, pooler):
+	# Its last bytes may make the reader's backlog too large: then it is paused, and it rests.
+	weir = pooler(databases={"app": {"host": pg.folder, "port": pg.port}},
+	              settings={"default_pool_size": 1, "tcp_socket_buffer": 8192})
+	for rows in range(60, 160, 2):
+		with weir.open() as slow:
+			slow.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+			slow.startup(user="app", database="app")
+			slow.authenticate("app", None)
+			slow.send(Q(f"select repeat('x', 1000) from generate_series(1, {rows})"))
+			time.sleep(0.05)
+			if weir.pool()["sv_idle"]:
+				assert weir.raw().value("select 1") == "1", rows
+		weir.wait_pool(sv_active=0)
+
+
+class FailsLate(FakeServer):
+	"""It takes its time before it says that a COPY has failed, and before it reads on."""
+
+	def __init__(self):
+		super().__init__(answers={"Q": self.query, "d": self.data, "c": None})
+		self.taken = 0
+
+	def query(self, session, body):
+		return message("G", b"\0\0\0") if body.startswith(b"copy") else one_row() + READY
+
+	def data(self, session, body):
+		self.taken += 1
+		if self.taken in (10, 11):
+			time.sleep(0.7)
+		return error("22P02") + READY if self.taken == 10 else None
+
+
+def test_a_copy_that_fails_while_its_data_backs_up_leaves_nobody_paused(pooler):
+	with FailsLate() as server:
+		weir = pooler(databases=leads_to(server), settings={"default_pool_size": 1, "tcp_socket_buffer": 16384})
+		a, b = weir.raw(), weir.raw()
+		a.send(Q("copy t from stdin"))
+		a.expect("G")
+		a.sock.settimeout(limit(5))
+		feeder = threading.Thread(target=a.send, args=(d("x" * 50000) * 200, c), daemon=True)
+		feeder.start()
+		a.expect("E(22P02) Z(I)", seconds=5)
+		feeder.join(limit(5))
+		assert not feeder.is_alive()
+		assert a.value("select 1") == "1"
+		assert b.value("select 1") == "1"
+
+
 # --- cancels
+
+class Cancels(FakeServer):
+	"""What becomes of cancel connections is `canceled`'s business; queries are never answered."""
+
+	def __init__(self, canceled):
+		super().__init__(answers={"Q": None})
+		self.canceled = canceled
+
+	def _exactly(self, sock, count):
+		head = super()._exactly(sock, count)
+		if count == 8 and head[4:] == struct.pack("!I", 80877102):
+			self.canceled(self, sock)
+		return head
+
+
+def die(server, cancel):
+	"""The server ends, and its cancel connection stays."""
+	for sock in list(server._sockets):
+		if sock is not cancel:
+			sock.shutdown(socket.SHUT_RDWR)
+	time.sleep(5)
+
+
+def test_a_cancel_may_outlive_its_pool(pooler):
+	with Cancels(die) as server:
+		weir = pooler(databases=leads_to(server),
+		              settings={"default_pool_size": 1, "pool_idle_timeout": 1, "cancel_wait_timeout": 3})
+		a = weir.raw()
+		a.send(Q("slow"))
+		weir.wait_pool(sv_active=1)
+		a.close()
+		weir.wait_log("cancel request failed", seconds=5)
+
+
+def test_the_end_of_the_process_waits_for_no_cancel(pooler):
+	with Cancels(lambda server, cancel: time.sleep(3)) as server:
+		weir = pooler(databases=leads_to(server), settings={"default_pool_size": 1})
+		a = weir.raw()
+		a.send(Q("slow"))
+		weir.wait_pool(sv_active=1)
+		a.close()
+		weir.wait_pool(sv_active=0)
+		weir.stop()
+
+
+def test_a_cancel_is_obeyed_though_its_sender_left_at_once(one):
+	a = one.raw()
+	a.send(Q("select pg_sleep(3)"))
+	request = one.open()
+	one.wait_pool(sv_active=1)
+	one.signal(signal.SIGSTOP)
+	request.send(cancel_packet(a.key))
+	request.close()
+	time.sleep(0.1)
+	one.signal(signal.SIGCONT)
+	a.expect("T E(57014) Z(I)")
+
 
 def test_hundreds_of_cancels_for_one_query_harm_nobody(pg, pooler):
 	weir = pooler(settings={"default_pool_size": 1, "max_client_conn": 1000})

@@ -289,3 +289,13 @@ def test_copy_data_behind_a_failed_copy_begins_no_query(pg, pooler):
 	a.send(d("more\n"), c)
 	time.sleep(1.7)
 	a.query("rollback")
+
+
+@pytest.mark.pgweir("server_check_timeout is ours")
+def test_server_check_timeout_zero_waits_for_ever(pg, pooler):
+	weir = pooler(settings={"default_pool_size": 1, "pool_mode": "session", "server_check_timeout": 0})
+	a = weir.raw()
+	pid = a.value("select pg_backend_pid()")
+	a.terminate()
+	weir.wait_pool(sv_active=0, sv_idle=1)
+	assert weir.raw().value("select pg_backend_pid()") == pid

@@ -8,6 +8,8 @@ raw         the wire protocol by hand
 oracle      the same bytes to PostgreSQL and through the pooler
 relay       a TCP relay that delays, cuts, mutes and splits
 fakeserver  a PostgreSQL that does what PostgreSQL never would
+cases       what the tests of real-world cases have in common
+node        scripts for Node and their packages
 certs       a certificate authority for one run
 """
 

@@ -1,0 +1,167 @@
+"""Messages as values, and which reply answers which message.
+
+A message prints as it is written in a script: P('a', 'select 1'). The rules by
+which PostgreSQL answers are those of the manual's chapter "Frontend/Backend
+Protocol": an error in the extended protocol skips to Sync; Sync and Flush are
+ignored while it reads copy data, and copy data is ignored while it does not.
+"""
+
+import random
+from collections import namedtuple
+
+from rig import raw
+
+BUILD = {"Q": raw.Q, "P": raw.P, "B": raw.B, "D": raw.D, "E": raw.E, "C": raw.C, "d": raw.d,
+         "f": raw.f, "S": lambda: raw.S, "H": lambda: raw.H, "c": lambda: raw.c}
+
+
+class Message(namedtuple("Message", "kind args")):
+	def __repr__(self):
+		if not self.args and self.kind in "SHc":
+			return self.kind
+		return f"{self.kind}({', '.join(map(repr, self.args))})"
+
+	def bytes(self):
+		return BUILD[self.kind](*self.args)
+
+	@property
+	def spoils_copy(self):
+		"""Copy data that no table takes: rows that are wrong are marked with this word."""
+		return self.kind == "d" and "bad" in self.args[0]
+
+
+def Q(sql):
+	return Message("Q", (sql,))
+
+
+def P(name, sql, oids=()):
+	return Message("P", (name, sql, tuple(oids)) if oids else (name, sql))
+
+
+def B(portal="", stmt="", *params):
+	return Message("B", (portal, stmt, *params))
+
+
+def D(kind, name=""):
+	return Message("D", (kind, name))
+
+
+def E(portal="", most=0):
+	return Message("E", (portal, most) if most else (portal,))
+
+
+def C(kind, name=""):
+	return Message("C", (kind, name))
+
+
+def d(data):
+	return Message("d", (data,))
+
+
+def f(reason="changed my mind"):
+	return Message("f", (reason,))
+
+
+S, H, c = Message("S", ()), Message("H", ()), Message("c", ())
+
+WHOLE, BYTEWISE = 0, 1
+MANY = 300
+
+
+class Turn(namedtuple("Turn", "client messages cut")):
+	"""One client's messages, sent in one write or cut: WHOLE, BYTEWISE, or a seed of the places."""
+
+	def __repr__(self):
+		how = {WHOLE: "", BYTEWISE: "   # byte by byte"}.get(self.cut, f"   # cut by {self.cut}")
+		return f"({self.client}, [{', '.join(map(repr, self.messages))}]),{how}"
+
+	def pieces(self):
+		data = b"".join(m.bytes() for m in self.messages)
+		if self.cut == WHOLE or len(data) < 2:
+			return [data]
+		if self.cut == BYTEWISE and len(data) <= MANY:
+			return [data[i:i + 1] for i in range(len(data))]
+		rng = random.Random(self.cut)
+		places = sorted(rng.sample(range(1, len(data)), min(len(data) - 1, rng.randint(1, 12))))
+		return [data[a:b] for a, b in zip([0, *places], [*places, len(data)])]
+
+
+def turns_of(script):
+	"""Turns from what a test writes down: (client, [messages]) or (client, [messages], cut)."""
+	return [Turn(row[0], tuple(row[1]), row[2] if len(row) > 2 else WHOLE) for row in script]
+
+
+class Confused(Exception):
+	"""The replies do not follow from the messages by our rules: a mistake of this test."""
+
+
+FLUSHED = "ENZG"  # what PostgreSQL sends at once, with all that stands before it
+
+
+class Course:
+	"""Walks over a client's messages with PostgreSQL's replies (as play.Reader gives them)."""
+
+	def __init__(self, replies):
+		self.replies = replies
+		self.at = 0          # replies that belong to the messages so far
+		self.sure = 0        # ... of them, those that have been sent
+		self.copy = None     # kind of the message whose COPY reads data now
+		self.skipping = False
+		self.status = "I"
+		self.holds = False   # the client's server is its own still
+
+	def peek(self):
+		if self.at >= len(self.replies):
+			raise Confused(f"no reply left, {self.replies[-5:]}")
+		return self.replies[self.at]
+
+	def take(self):
+		reply = self.peek()
+		self.at += 1
+		if reply[0] in FLUSHED:
+			self.sure = self.at
+		if reply[0] == "Z":
+			self.status = reply[2]
+			self.holds = self.status != "I"
+		return reply
+
+	def take_until(self, ends):
+		while True:
+			reply = self.take()
+			if reply[0] in ends:
+				return reply[0]
+
+	def message(self, m):
+		kind = m.kind
+		if self.copy:
+			self.copy_message(m)
+		elif kind == "S":
+			self.skipping = False
+			self.take_until("Z")
+		elif kind == "H":
+			self.sure = self.at if not self.skipping else self.sure
+		elif self.skipping or kind in "dcf":
+			pass
+		else:
+			self.holds = True
+			self.ask(kind)
+
+	def ask(self, kind):
+		if kind == "Q":
+			self.copy = "Q" if self.take_until("ZG") == "G" else None
+			return
+		end = self.take_until({"P": "1E", "B": "2E", "C": "3E", "D": "TnE", "E": "CIsEG"}[kind])
+		if end == "G":
+			self.copy = "E"
+		self.skipping = end == "E"
+
+	def copy_message(self, m):
+		if m.kind in "SH" or (m.kind == "d" and not m.spoils_copy):
+			return
+		if m.kind == "d" and not self.peek().startswith("E(22"):
+			return
+		asked, self.copy = self.copy, None
+		if asked == "Q":
+			self.copy = "Q" if self.take_until("ZG") == "G" else None
+			return
+		self.skipping = self.take_until("CE") == "E"

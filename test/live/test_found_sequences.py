@@ -1,0 +1,106 @@
+"""Sequences that the property test has found once, each the smallest that showed its fault.
+
+Rows of a script: (client, messages sent in one write). PostgreSQL itself says
+what is right (property/play.py).
+"""
+
+import pytest
+
+from property import play
+from property.script import B, C, D, E, P, Q, S, c, d, f
+
+pytestmark = [pytest.mark.usefixtures("clean"),
+              pytest.mark.pgweir("named statements in transaction mode came with 1.21")]
+
+
+@pytest.fixture
+def same(pg, pooler):
+	weir = pooler(settings=play.SETTINGS)
+
+	def play_it(*rows):
+		play.same(pg, weir, rows)
+
+	return play_it
+
+
+def test_a_name_parsed_behind_deallocate_all_in_the_same_write_may_fail(same):
+	same((0, [P("a", "select 1"), S]),
+	     (0, [Q("deallocate all"), P("b", "selekt"), S]),
+	     (0, [P("a", "select 2"), P("b", "select 3"), B("", "b"), E(), S]))
+
+
+def test_nobody_meets_the_unnamed_statement_of_a_client_that_discarded_all(same):
+	same((0, [P("", "discard all"), B("", ""), E(), S]),
+	     (1, [D("S", ""), S]), (2, [B("", ""), E(), S]))
+
+
+def test_discard_all_spares_the_unnamed_statement(same):
+	same((0, [P("", "discard all"), B("", ""), E(), S]), (0, [B("", ""), E(), S]),
+	     (1, [Q("select 1")]), (0, [D("S", ""), S]))
+
+
+def test_nobody_meets_an_unnamed_statement_behind_a_skipped_parse(same):
+	same((0, [P("", "select 'mine'"), S]),
+	     (1, [D("S", "nosuch"), P("", "select 1"), S]), (1, [B("", ""), E(), S]),
+	     (2, [D("S", "nosuch"), Q("select 1"), S]), (2, [B("", ""), E(), S]),
+	     (0, [B("", ""), E(), S]))
+
+
+def test_a_skipped_parse_close_or_query_leaves_the_unnamed_statement(same):
+	for skipped in (P("", "select 2"), C("S", ""), Q("select 3")):
+		same((0, [P("", "select 'kept'"), S]),
+		     (0, [D("S", "nosuch"), skipped, S]),
+		     (0, [B("", ""), E(), S]),
+		     (0, [D("S", "nosuch"), skipped, S, B("", ""), E(), S]))
+
+
+def test_a_skipped_unnamed_parse_does_not_undo_the_next_one_in_the_same_write(same):
+	same((0, [D("S", "nosuch"), P("", "begin read only"), S, P("", "select 1"), S, B("", ""), E(), S]))
+
+
+def test_a_failed_unnamed_parse_drops_the_one_before(same):
+	same((0, [P("", "select 1"), S]), (0, [P("", "selekt"), S, B("", ""), E(), S]),
+	     (0, [B("", ""), E(), S]))
+
+
+def test_an_unnamed_statement_survives_a_transaction_that_failed_elsewhere(same):
+	same((0, [P("", "select 'kept'"), S]), (1, [Q("begin")]), (2, [Q("select 1")]),
+	     (0, [Q("begin")]), (0, [Q("select 1/0")]), (0, [P("", "select 2"), S, Q("rollback")]),
+	     (0, [B("", ""), E(), S]))
+
+
+def test_a_text_that_the_server_has_is_not_parsed_in_a_failed_transaction(same):
+	same((1, [P("c", "select 1"), S]),
+	     (0, [Q("begin")]), (0, [Q("selekt")]), (0, [P("d", "select 1"), S]),
+	     (0, [P("e", "rollback"), S]), (0, [Q("rollback")]), (0, [P("d", "select 1"), S]))
+
+
+def test_the_same_while_the_failure_is_on_its_way(same):
+	same((0, [P("a", "select 1"), S]),
+	     (0, [Q("begin"), D("P", "nosuch"), S, C("S", "a"), P("b", "select 1"), S, Q("rollback")]))
+
+
+def test_a_name_twice_in_a_failed_transaction_is_refused_for_the_right_reason(same):
+	same((0, [P("d", "values (1), (2)"), S]), (0, [Q("begin")]), (0, [Q("selekt")]),
+	     (0, [P("d", "rollback to s1"), S]), (0, [P("d", "select 1"), S]), (0, [Q("rollback")]))
+
+
+def test_a_name_used_behind_deallocate_all_in_the_same_write_is_gone(same):
+	same((0, [P("e", "select 'old'"), S]),
+	     (1, [P("a", "select 1"), P("b", "select 2"), P("c", "select 3"), S]),  # its server has it no more
+	     (0, [Q("deallocate all"), B("", "e"), E(), S]), (0, [B("", "e"), E(), S]))
+
+
+@pytest.mark.parametrize("ending", [[S], [S, c], [S, d("3\tx\n"), c], [S, S, f()]], ids=str)
+def test_a_sync_behind_copy_data_that_failed_hurts_nobody(pg, pooler, ending):
+	# Sync is ignored while COPY reads data and answered when it has failed. Which of the two it was
+	# nobody but the server knows: a ReadyForQuery too many must never get to the next client.
+	weir = pooler(settings={"default_pool_size": 1})
+	a, b = weir.raw(), weir.raw()
+	for turn in range(20):
+		a.send(*[m.bytes() for m in [Q("copy ct from stdin"), d("bad\tx\n"), *ending]])
+		for i in range(5):
+			assert b.talk(Q(f"select {turn}, {i}").bytes()) == f"T D[{turn},{i}] C(SELECT 1) Z(I)"
+		a.read_ready()
+		a.close()
+		a = weir.raw()
