@@ -10,6 +10,7 @@ struct stmt {
 	struct hash_link link;   /* in book->by_content, unless retired */
 	struct stmt_book *book;
 	int refs;
+	uint64_t settings;       /* see stmt_of */
 	bool forgets;            /* it may be DEALLOCATE ALL or DISCARD ALL; the proxy's */
 	bool retired;            /* 0A000 was seen: a Parse of the same text makes a new one */
 	uint64_t serial;         /* 64 bits: a name must not come round while an old server still has it */
@@ -24,7 +25,9 @@ struct stmt_book { /* one per worker */
 	size_t bytes; /* held by all statements, for SHOW MEM */
 };
 
-struct stmt *stmt_of(struct stmt_book *b, const uint8_t *body, size_t len); /* a reference */
+/* A reference. settings: a hash of what the client asked for that changes what a text means (DateStyle, TimeZone ...), 0: nothing. Clients
+ * that differ in it have statements of their own, since PostgreSQL reads constants when it parses. */
+struct stmt *stmt_of(struct stmt_book *b, const uint8_t *body, size_t len, uint64_t settings);
 struct stmt *stmt_ref(struct stmt *s);
 void stmt_drop(struct stmt **s);
 void stmt_retire(struct stmt *s);

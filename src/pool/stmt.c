@@ -14,12 +14,17 @@
 
 /* ---- statements ---- */
 
+struct stmt_key {
+	struct span body;
+	uint64_t settings;
+};
+
 static bool stmt_is(const struct hash_link *link, const void *key)
 {
 	const struct stmt *s = owner_of(link, struct stmt, link);
-	const struct span *body = key;
+	const struct stmt_key *k = key;
 
-	return s->len == body->len && memcmp(s->body, body->p, body->len) == 0;
+	return s->settings == k->settings && s->len == k->body.len && memcmp(s->body, k->body.p, s->len) == 0;
 }
 
 static struct stmt *stmt_new(struct stmt_book *b, struct span body)
@@ -36,10 +41,10 @@ static struct stmt *stmt_new(struct stmt_book *b, struct span body)
 	return s;
 }
 
-struct stmt *stmt_of(struct stmt_book *b, const uint8_t *body, size_t len)
+struct stmt *stmt_of(struct stmt_book *b, const uint8_t *body, size_t len, uint64_t settings)
 {
-	struct span key = {body, len};
-	uint64_t hash = hash_bytes(body, len);
+	struct stmt_key key = {{body, len}, settings};
+	uint64_t hash = settings ? hash_join(hash_bytes(body, len), settings) : hash_bytes(body, len);
 	struct hash_link *link;
 	struct stmt *s;
 
@@ -47,7 +52,8 @@ struct stmt *stmt_of(struct stmt_book *b, const uint8_t *body, size_t len)
 	link = hash_find(&b->by_content, hash, stmt_is, &key);
 	if (link)
 		return stmt_ref(owner_of(link, struct stmt, link));
-	s = stmt_new(b, key);
+	s = stmt_new(b, key.body);
+	s->settings = settings;
 	hash_add(&b->by_content, &s->link, hash);
 	return s;
 }

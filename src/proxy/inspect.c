@@ -227,7 +227,7 @@ static void parse_unnamed(struct client *c, const uint8_t *body, size_t len)
  * it refuses is that of an empty statement, which is the only one that can be prepared in a transaction that has failed. */
 static void parse_duplicate(struct client *c, struct stmt_name *have, const uint8_t *body, size_t len)
 {
-	struct stmt *taken = stmt_of(&c->worker->stmt_book, (const uint8_t *)"\0\0", 3);
+	struct stmt *taken = stmt_of(&c->worker->stmt_book, (const uint8_t *)"\0\0", 3, 0);
 
 	ensure(c, taken);
 	write_parse(to_server(c), taken->name, body, len);
@@ -252,6 +252,22 @@ static bool may_be_gone(struct server *s)
 	return false;
 }
 
+/* A hash of what the client asked for under which PostgreSQL would read the constants of a text otherwise; 0: nothing, as with nearly all. */
+static uint64_t settings_of_meaning(const struct client *c)
+{
+	const struct setup *setup = c->worker->setup;
+	uint64_t hash = 0;
+
+	for (uint32_t bits = c->gucs.set; bits; bits &= bits - 1) {
+		int i = __builtin_ctz(bits);
+		const char *value = c->gucs.at[i]->text;
+		if (strcmp(setup->guc_names[i], "application_name") == 0 || strcmp(setup->guc_names[i], "client_encoding") == 0)
+			continue;
+		hash = hash_join(hash + (uint64_t)i, hash_bytes(value, strlen(value)));
+	}
+	return hash;
+}
+
 static void parse_named(struct client *c, const char *name, const uint8_t *body, size_t len)
 {
 	struct server *s = c->server;
@@ -261,7 +277,7 @@ static void parse_named(struct client *c, const char *name, const uint8_t *body,
 		parse_duplicate(c, have, body, len);
 		return;
 	}
-	struct stmt *st = stmt_of(&c->worker->stmt_book, body, len);
+	struct stmt *st = stmt_of(&c->worker->stmt_book, body, len, settings_of_meaning(c));
 	if (st->refs == 1)
 		st->forgets = may_forget(body, strnlen((const char *)body, len));
 	struct stmt_name *n = stmt_name_new(name, st);

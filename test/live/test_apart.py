@@ -8,7 +8,7 @@ import pytest
 
 from rig import same_as_direct
 from rig.fakeserver import READY, FakeServer, one_row
-from rig.raw import B, D, E, H, P, Q, S, message, send_cancel, text
+from rig.raw import B, C, D, E, H, P, Q, S, message, send_cancel, text
 
 pytestmark = [pytest.mark.usefixtures("clean"), pytest.mark.pgweir("cases of pgweir's own bookkeeping")]
 
@@ -131,3 +131,12 @@ def test_the_check_query_takes_no_unnamed_statement_away(pg, pooler):
 	assert a.talk(P("", "select 7"), S) == "1 Z(I)"
 	time.sleep(0.1)
 	assert a.talk(B(), E(), S) == "2 D[7] C(SELECT 1) Z(I)"
+
+
+def test_a_text_that_means_something_else_under_other_settings_is_another_statement(pg, pooler):
+	"""PostgreSQL reads the constant when it parses: what one client prepared is not what the other wrote."""
+	weir = pooler(settings={"default_pool_size": 1})
+	a, b = weir.raw(params={"datestyle": "ISO, MDY"}), weir.raw(params={"datestyle": "ISO, DMY"})
+	for client, date in ((a, "2020-01-02"), (b, "2020-02-01"), (a, "2020-01-02")):
+		client.talk(C("S", "d"), P("d", "select '01/02/2020'::date"), S)
+		assert client.talk(B("", "d"), E(), S) == f"2 D[{date}] C(SELECT 1) Z(I)"

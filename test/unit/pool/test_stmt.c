@@ -43,7 +43,7 @@ static struct stmt *stmt_for(struct scene *s, const char *sql)
 	uint8_t body[128] = "";
 	int len = snprintf((char *)body, sizeof(body) - 2, "%s", sql) + 1;
 
-	return stmt_of(&s->book, body, (size_t)len + 2);
+	return stmt_of(&s->book, body, (size_t)len + 2, 0);
 }
 
 /* ---- statements ---- */
@@ -62,11 +62,27 @@ static void equal_bodies_are_one_statement(void **state)
 	stmt_drop(&c);
 }
 
+static void other_settings_make_another_statement(void **state)
+{
+	struct scene *s = *state;
+	const uint8_t body[] = "select '01/02/2020'::date\0\0";
+	struct stmt *a = stmt_of(&s->book, body, sizeof(body), 0), *b = stmt_of(&s->book, body, sizeof(body), 7);
+	struct stmt *c = stmt_of(&s->book, body, sizeof(body), 7), *d = stmt_of(&s->book, body, sizeof(body), 8);
+
+	assert_ptr_not_equal(a, b);
+	assert_ptr_equal(b, c);
+	assert_ptr_not_equal(b, d);
+	stmt_drop(&a);
+	stmt_drop(&b);
+	stmt_drop(&c);
+	stmt_drop(&d);
+}
+
 static void parameter_types_make_another_statement(void **state)
 {
 	struct scene *s = *state;
 	const uint8_t int4[] = "select $1\0\0\1\0\0\0\x17", text[] = "select $1\0\0\1\0\0\0\x19";
-	struct stmt *a = stmt_of(&s->book, int4, sizeof(int4) - 1), *b = stmt_of(&s->book, text, sizeof(text) - 1);
+	struct stmt *a = stmt_of(&s->book, int4, sizeof(int4) - 1, 0), *b = stmt_of(&s->book, text, sizeof(text) - 1, 0);
 
 	assert_ptr_not_equal(a, b);
 	assert_int_equal(a->len, sizeof(int4) - 1);
@@ -296,6 +312,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		test(equal_bodies_are_one_statement),
+		test(other_settings_make_another_statement),
 		test(parameter_types_make_another_statement),
 		test(the_name_is_made_of_the_serial),
 		test(a_serial_is_never_used_twice_not_even_behind_32_bits),
