@@ -72,6 +72,57 @@ LISTEN = [("listen ch{n}", ""), ("notify ch{n}, 'x'", ""), ("unlisten *", "")]
 PREPARE = [("prepare sp as select 5", ""), ("execute sp", ""), ("deallocate sp", "")]
 
 
+# --- what kills PostgreSQL
+
+def is_copy_in(message):
+	return message.kind == "Q" and "copy " in message.args[0] and "from stdin" in message.args[0]
+
+
+def executes_left_over(messages):
+	"""Behind a Query: may an Execute find the unnamed portal as that Query has left it?
+
+	It may not if a Bind or Close of the portal stands before it and no Sync between them: if that is
+	skipped for an error, so is the Execute.
+	"""
+	gone = False
+	for m in messages:
+		if m.kind == "Q":
+			return False
+		if m.kind == "S":
+			gone = False
+		elif m.kind == "B" and m.args[0] == "" or m == C("P", ""):
+			gone = True
+		elif m == E("") or m.kind == "E" and m.args[0] == "":
+			if not gone:
+				return True
+	return False
+
+
+def spare_postgresql(messages):
+	"""Closes the unnamed portal behind each Query whose portal an Execute might find.
+
+	A statement of a Query that fails while it runs, in a transaction, leaves the unnamed portal behind.
+	Its statements were in memory that PostgreSQL frees before it reads the next message, and it clears
+	its pointer to them for portals made by Bind only. An Execute of that portal, in the transaction that
+	has failed, reads what is there by then: mostly it is refused with 25P02 for all that, and sometimes
+	the process dies of it by signal 11, and all sessions with it. Seen with 15.20: begin; "deallocate
+	nosuch"; a refused Query of nine statements; Execute. Close (and Bind) drop the portal unread.
+	"""
+	made, copying = [], False
+	for i, m in enumerate(messages):
+		made.append(m)
+		if m.kind == "Q":
+			copying = is_copy_in(m)
+			query = i
+		elif not (copying and m.kind in "cf"):
+			continue
+		else:
+			copying = False  # a Close while PostgreSQL reads copy data would end the session
+		if not copying and executes_left_over(messages[query + 1:]):
+			made.append(C("P", ""))
+	return made
+
+
 class Writer:
 	"""Writes the sequences of one client."""
 
