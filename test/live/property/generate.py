@@ -90,11 +90,10 @@ def executes_left_over(messages):
 			return False
 		if m.kind == "S":
 			gone = False
-		elif m.kind == "B" and m.args[0] == "" or m == C("P", ""):
+		elif m == C("P", "") or (m.kind == "B" and m.args[0] == ""):
 			gone = True
-		elif m == E("") or m.kind == "E" and m.args[0] == "":
-			if not gone:
-				return True
+		elif m.kind == "E" and m.args[0] == "" and not gone:
+			return True
 	return False
 
 
@@ -102,23 +101,19 @@ def spare_postgresql(messages):
 	"""Closes the unnamed portal behind each Query whose portal an Execute might find.
 
 	A statement of a Query that fails while it runs, in a transaction, leaves the unnamed portal behind.
-	Its statements were in memory that PostgreSQL frees before it reads the next message, and it clears
-	its pointer to them for portals made by Bind only. An Execute of that portal, in the transaction that
-	has failed, reads what is there by then: mostly it is refused with 25P02 for all that, and sometimes
-	the process dies of it by signal 11, and all sessions with it. Seen with 15.20: begin; "deallocate
-	nosuch"; a refused Query of nine statements; Execute. Close (and Bind) drop the portal unread.
+	Its statements were in memory that PostgreSQL frees before it reads the next message, and only for
+	portals of Bind it forgets them then. An Execute of that portal, in the transaction that has failed,
+	reads what is there by now: mostly it is refused with 25P02 for all that, and sometimes the process
+	dies by signal 11, and all sessions with it. Seen with 15.20: Query "begin"; Query "deallocate
+	nosuch"; a Query of nine statements, which is refused; Execute. Close drops the portal unread.
 	"""
 	made, copying = [], False
 	for i, m in enumerate(messages):
 		made.append(m)
-		if m.kind == "Q":
-			copying = is_copy_in(m)
-			query = i
-		elif not (copying and m.kind in "cf"):
-			continue
-		else:
-			copying = False  # a Close while PostgreSQL reads copy data would end the session
-		if not copying and executes_left_over(messages[query + 1:]):
+		ends_query = m.kind == "Q" or (copying and m.kind in "cf")
+		copying = is_copy_in(m) or (copying and not ends_query)
+		# Not while PostgreSQL reads copy data: a Close would end the session.
+		if ends_query and not copying and executes_left_over(messages[i + 1:]):
 			made.append(C("P", ""))
 	return made
 
@@ -404,7 +399,7 @@ class Writer:
 		messages = []
 		for _ in range(rng.randint(1, 4)):
 			messages += self.act(rng)
-		return self.cut(rng, messages) + [Turn(self.client, tuple(self.ending(rng)), WHOLE)]
+		return self.cut(rng, spare_postgresql(messages)) + [Turn(self.client, tuple(self.ending(rng)), WHOLE)]
 
 	def cut(self, rng, messages):
 		"""Into turns: mostly where an answer can be waited for."""

@@ -225,6 +225,7 @@ static void begin(const char *settings, const char *entry)
 	sc.entry.name = "app";
 	sc.user.name = "bob";
 	sc.lane = (struct lane){.loop = sc.loop, .cluster = &sc.cluster, .setup = sc.setup, .guc_book = &sc.guc_book};
+	list_init(&sc.lane.cancel_calls);
 	sc.target.lane = &sc.lane;
 	sc.target.entry = &sc.entry;
 	sc.target.user = &sc.user;
