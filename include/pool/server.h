@@ -73,6 +73,7 @@ struct server {
 	uint32_t forgets;         /* entries that may be DEALLOCATE ALL or DISCARD ALL: until they are through no name is sure */
 	uint32_t notes_behind;    /* ... those of them that a Sync closes off: they may fail, and what comes behind that Sync must know */
 	uint64_t unnamed_of;      /* whose unnamed statement it holds: client id, 0 none */
+	uint64_t unnamed_serial;  /* ... and which of his: he may have had another since, on another server */
 
 	char status;              /* of the last ReadyForQuery: I T E; 0 before the first */
 	bool stale;               /* opened under another configuration, or RECONNECT: closed when it comes free */

@@ -22,6 +22,7 @@ struct lookup;
 /* A client's unnamed statement. */
 struct unnamed {
 	struct buf body; /* owns: query and types, as in Parse */
+	uint64_t serial;  /* which of the client's unnamed statements it is */
 	bool known;
 	bool deallocates; /* it stands for a DEALLOCATE of the name in client->deallocates */
 	bool forgets;     /* it may be DEALLOCATE ALL or DISCARD ALL */
@@ -61,6 +62,7 @@ struct client {
 	struct gucs gucs;          /* what it asked for */
 	struct hash stmts;         /* stmt_name by name */
 	struct unnamed unnamed;    /* the last unnamed Parse, for replay */
+	uint64_t unnamed_serial;   /* of the latest */
 	size_t stmt_bytes;
 	bool served;               /* has had a server at least once */
 

@@ -117,18 +117,24 @@ static void ensure(struct client *c, struct stmt *st)
 	expect(c, REPLY_PARSE, REPLY_SKIP, MARK_AHEAD, stmt_ref(st));
 }
 
-/* The unnamed statement is the client's own. If the server's is somebody else's, or not known to be this client's, it is replaced by this
+static void server_has_unnamed(struct client *c)
+{
+	c->server->unnamed_of = c->id;
+	c->server->unnamed_serial = c->unnamed.serial;
+}
+
+/* The unnamed statement is the client's own. If the server's is somebody else's, or not known to be this client's last, it is replaced by this
  * client's last, or closed if the client has none, so that PostgreSQL says so. */
 static void ensure_unnamed(struct client *c)
 {
 	struct server *s = c->server;
 
-	if (s->unnamed_of == c->id || s->replies.skipping)
+	if ((c->unnamed.known && s->unnamed_of == c->id && s->unnamed_serial == c->unnamed.serial) || s->replies.skipping)
 		return;
 	if (c->unnamed.known) {
 		write_parse(to_server(c), "", c->unnamed.body.p, c->unnamed.body.len);
 		expect(c, REPLY_PARSE, REPLY_SKIP, MARK_UNNAMED, NULL);
-		s->unnamed_of = c->id;
+		server_has_unnamed(c);
 	} else {
 		struct buf *out = to_server(c);
 		size_t begun = msg_begin(out, 'C');
@@ -208,6 +214,7 @@ static void parse_unnamed(struct client *c, const uint8_t *body, size_t len)
 
 	note_first(c, body, sql_len);
 	u->known = c->unnamed_in_batch = true;
+	u->serial = ++c->unnamed_serial;
 	u->deallocates = n != NULL;
 	u->forgets = c->stmts.count && may_forget(body, sql_len);
 	u->body.len = 0;
@@ -219,20 +226,8 @@ static void parse_unnamed(struct client *c, const uint8_t *body, size_t len)
 		buf_add(&u->body, body, len);
 	}
 	write_parse(to_server(c), "", u->body.p, u->body.len);
-	c->server->unnamed_of = c->id;
+	server_has_unnamed(c);
 	expect(c, REPLY_PARSE, REPLY_FORWARD, MARK_UNNAMED, before);
-}
-
-/* PostgreSQL's own error, at its place in the batch, with the transaction failing as it must: the server is made to refuse the same. The name
- * it refuses is that of an empty statement, which is the only one that can be prepared in a transaction that has failed. */
-static void parse_duplicate(struct client *c, struct stmt_name *have, const uint8_t *body, size_t len)
-{
-	struct stmt *taken = stmt_of(&c->worker->stmt_book, (const uint8_t *)"\0\0", 3, 0);
-
-	ensure(c, taken);
-	write_parse(to_server(c), taken->name, body, len);
-	expect(c, REPLY_PARSE, REPLY_FORWARD, MARK_DUPLICATE, mem_str(have->name));
-	stmt_drop(&taken);
 }
 
 /* In a transaction that has failed PostgreSQL refuses most statements when they are parsed; it may fail yet when a batch is open before this. */
@@ -266,6 +261,22 @@ static uint64_t settings_of_meaning(const struct client *c)
 		hash = hash_join(hash + (uint64_t)i, hash_bytes(value, strlen(value)));
 	}
 	return hash;
+}
+
+/* PostgreSQL's own error, at its place in the batch, with the transaction failing as it must: the server is made to refuse the same. The name
+ * it refuses is that of an empty statement, which is the only one that can be prepared in a transaction that has failed. */
+static void parse_duplicate(struct client *c, struct stmt_name *have, const uint8_t *body, size_t len)
+{
+	struct stmt *taken = stmt_of(&c->worker->stmt_book, (const uint8_t *)"\0\0", 3, 0);
+
+	if (stmt_set_use(&c->server->stmts, taken) && may_be_gone(c->server)) {
+		stmt_set_take(&c->server->stmts, taken);
+		close_ahead(c, taken);
+	}
+	ensure(c, taken);
+	write_parse(to_server(c), taken->name, body, len);
+	expect(c, REPLY_PARSE, REPLY_FORWARD, MARK_DUPLICATE, mem_str(have->name));
+	stmt_drop(&taken);
 }
 
 static void parse_named(struct client *c, const char *name, const uint8_t *body, size_t len)

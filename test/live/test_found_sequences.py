@@ -104,3 +104,21 @@ def test_a_sync_behind_copy_data_that_failed_hurts_nobody(pg, pooler, ending):
 		a.read_ready()
 		a.close()
 		a = weir.raw()
+
+
+def alone(sql):
+	"""One statement under a name of its own, which leaves the unnamed one alone."""
+	name = "n" + sql[0]
+	return [P(name, sql), B("", name), E(), C("S", name), S]
+
+
+@pytest.mark.parametrize("new", [[P("", "select 'new'"), S], [C("S", ""), S]], ids=["parsed anew", "closed"])
+def test_an_older_unnamed_statement_left_on_another_server_is_not_run(same, new):
+	same((7, alone("begin")), (0, [P("", "select 'old'"), S]), (6, alone("begin")), (7, alone("rollback")),
+	     (0, new), (7, alone("begin")), (6, alone("rollback")),
+	     (0, [B("", ""), E(), S]), (7, alone("rollback")))
+
+
+def test_a_name_parsed_twice_behind_deallocate_all_is_refused(same):
+	same((7, [P("e", "select 1"), P("e", "select 2"), S]),
+	     (4, [Q("DEALLOCATE ALL"), P("d", "select 1"), P("d", "select 2"), S]))

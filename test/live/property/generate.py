@@ -82,13 +82,16 @@ def executes_left_over(messages):
 	"""Behind a Query: may an Execute find the unnamed portal as that Query has left it?
 
 	It may not if a Bind or Close of the portal stands before it and no Sync between them: if that is
-	skipped for an error, so is the Execute.
+	skipped for an error, so is the Execute. Nor if another Query does, unless that may be skipped.
 	"""
-	gone = False
+	gone, is_read = False, True
 	for m in messages:
 		if m.kind == "Q":
-			return False
-		if m.kind == "S":
+			if is_read:
+				return False
+			continue
+		is_read = m.kind == "S"
+		if is_read:
 			gone = False
 		elif m == C("P", "") or (m.kind == "B" and m.args[0] == ""):
 			gone = True

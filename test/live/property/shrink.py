@@ -6,7 +6,10 @@ the end differs from a standing start.
 
 import time
 
+import psycopg
+
 from rig import Pooler
+from rig.limits import until
 from rig.process import end
 
 from . import play
@@ -43,8 +46,12 @@ class Lab:
 			direct, through = play.Direct(self.pg), play.Through(weir)
 			play.play(turns, direct, through, how)
 			return False
-		except Confused:
-			return False  # what was dropped makes it a script that we cannot follow
+		except (Confused, psycopg.OperationalError):
+			# What was dropped makes it a script that we cannot follow, or one that kills PostgreSQL (see
+			# generate.spare_postgresql); that needs a moment then.
+			self.pg.drop_own()
+			until("PostgreSQL answers again", self.pg.answers, 20)
+			return False
 		except play.Difference as difference:
 			self.last = difference
 			return True
