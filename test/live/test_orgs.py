@@ -6,7 +6,7 @@ import time
 import pytest
 
 from rig import process
-from rig.limits import until
+from rig.limits import LONG, until
 from rig.load import start_pgbench, watch
 from rig.raw import B, E, P, Q, S, ServerError
 
@@ -169,7 +169,7 @@ def test_no_org_exceeds_its_pool_size_at_any_sample(pg, pooler):
 	              settings={"max_client_conn": 200})
 	benches = []
 	for org in sizes:
-		benches.append(start_pgbench(weir, f"select pg_sleep(0.002); -- {org}\n", clients=10, seconds=1,
+		benches.append(start_pgbench(weir, f"select pg_sleep(0.002); -- {org}\n", clients=32 if LONG else 10, seconds=60 if LONG else 1,
 		                             database=f"dbname=app application_name=org={org}"))
 
 	def look():
@@ -178,7 +178,7 @@ def test_no_org_exceeds_its_pool_size_at_any_sample(pg, pooler):
 			assert count <= size, f"{count} servers of org {org}"
 
 	for bench in benches:
-		watch(bench, look)
+		watch(bench, look, 90)
 
 
 def test_org_max_client_conn_refuses_with_53300(pg, pooler):
