@@ -415,6 +415,16 @@ class Pooler:
 
 	# --- at rest
 
+	def login_until(self, end, user, entry):
+		"""A place may still be held by a client whose end another worker has not seen yet: that has the same two seconds."""
+		while True:
+			try:
+				return raw.Raw.login(self.address, user=user, database=entry, password=self.password(user),
+				                     seconds=max(0.5, (end - time.monotonic()) / SLOW))
+			except raw.ServerError as refused:
+				if refused.sqlstate != "53300" or time.monotonic() > end:
+					raise
+
 	def assert_clean(self):
 		"""After a test: it serves, nothing waits, nothing is stuck, caps are kept."""
 		self.drop_clients()
@@ -426,9 +436,7 @@ class Pooler:
 			user = "app"
 			end = time.monotonic() + limit(2)
 			for tag in range(21):
-				with raw.Raw.login(self.address, user=user, database=entry,
-				                   password=self.password(user),
-				                   seconds=max(0.5, (end - time.monotonic()) / SLOW)) as client:
+				with self.login_until(end, user, entry) as client:
 					assert client.value(f"select {tag}") == str(tag)
 					client.send(raw.X)
 			until("no session is active or idle in transaction",
