@@ -205,7 +205,8 @@ static struct unnamed *unnamed_keep(struct client *c)
 	return before;
 }
 
-static void parse_unnamed(struct client *c, const uint8_t *body, size_t len)
+/* True: the message passes as it is. */
+static bool parse_unnamed(struct client *c, const uint8_t *body, size_t len)
 {
 	size_t sql_len = strnlen((const char *)body, len);
 	struct stmt_name *n = c->stmts.count ? deallocates(c, body, sql_len) : NULL;
@@ -222,12 +223,13 @@ static void parse_unnamed(struct client *c, const uint8_t *body, size_t len)
 		mem_free(c->deallocates);
 		c->deallocates = mem_str(n->name);
 		buf_add(&u->body, STANDS_FOR_DEALLOCATE "\0\0", sizeof(STANDS_FOR_DEALLOCATE) + 2); /* no types */
+		write_parse(to_server(c), "", u->body.p, u->body.len);
 	} else {
 		buf_add(&u->body, body, len);
 	}
-	write_parse(to_server(c), "", u->body.p, u->body.len);
 	server_has_unnamed(c);
 	expect(c, REPLY_PARSE, REPLY_FORWARD, MARK_UNNAMED, before);
+	return n == NULL;
 }
 
 /* In a transaction that has failed PostgreSQL refuses most statements when they are parsed; it may fail yet when a batch is open before this. */
@@ -326,7 +328,7 @@ static bool parse_is_sound(const uint8_t *body, size_t len, size_t *name_len)
 	return left >= 2 && left - 2 == 4u * ((size_t)sql_end[1] << 8 | sql_end[2]);
 }
 
-static enum inspected inspect_parse(struct client *c, const uint8_t *body, size_t len)
+static enum inspected inspect_parse(struct client *c, const uint8_t *body, size_t len, uint32_t *used)
 {
 	size_t name_len;
 
@@ -334,7 +336,7 @@ static enum inspected inspect_parse(struct client *c, const uint8_t *body, size_
 		return INSPECT_BAD;
 	count_add(&c->pool->counts.client_parses, 1);
 	if (name_len == 0)
-		parse_unnamed(c, body + 1, len - 1);
+		*used = parse_unnamed(c, body + 1, len - 1) ? 0 : *used;
 	else if (statements_most(c) > 0)
 		parse_named(c, (const char *)body, body + name_len + 1, len - name_len - 1);
 	else {
@@ -445,7 +447,7 @@ static void write_object(struct buf *out, uint8_t type, uint8_t what, const char
 	msg_end(out, begun);
 }
 
-static enum inspected inspect_describe(struct client *c, const uint8_t *body, size_t len)
+static enum inspected inspect_describe(struct client *c, const uint8_t *body, size_t len, uint32_t *used)
 {
 	struct stmt *plan = NULL;
 	const char *name = (const char *)body + 1;
@@ -454,7 +456,10 @@ static enum inspected inspect_describe(struct client *c, const uint8_t *body, si
 		return INSPECT_BAD;
 	if (body[0] == 'S')
 		name = server_name(c, name, &plan);
-	write_object(to_server(c), 'D', body[0], name);
+	if (name == (const char *)body + 1)
+		*used = 0; /* it passes as it is */
+	else
+		write_object(to_server(c), 'D', body[0], name);
 	push_plan(c, REPLY_DESCRIBE, plan);
 	return INSPECT_DONE;
 }
@@ -620,12 +625,12 @@ enum inspected inspect_message(struct client *c, const uint8_t *p, const struct 
 		return inspect_query(c, p, f, used, want);
 	case 'P':
 		*used = f->size;
-		return inspect_parse(c, body, len);
+		return inspect_parse(c, body, len, used);
 	case 'B':
 		return inspect_bind(c, p, f, used, want);
 	case 'D':
 		*used = f->size;
-		return inspect_describe(c, body, len);
+		return inspect_describe(c, body, len, used);
 	case 'C':
 		*used = f->size;
 		return inspect_close(c, body, len);

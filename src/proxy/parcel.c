@@ -3,19 +3,48 @@
 
 #define MADE_KEEP (64 * 1024) /* a larger buffer is given back after the send */
 
+static const uint8_t *piece_at(const struct parcel *p, int i)
+{
+	return p->pieces[i].p ? p->pieces[i].p : p->made.p + p->pieces[i].at;
+}
+
 /* All pieces become one, in made; what was made and is not in a piece yet stays behind it. */
 static void fold(struct parcel *p)
 {
 	struct buf all = {0};
 
 	for (int i = 0; i < p->n; i++)
-		buf_add(&all, p->pieces[i].p ? p->pieces[i].p : p->made.p + p->pieces[i].at, p->pieces[i].len);
+		buf_add(&all, piece_at(p, i), p->pieces[i].len);
 	p->pieces[0] = (struct piece){.len = all.len};
 	p->n = 1;
 	buf_add(&all, p->made.p + p->noted, p->made.len - p->noted);
 	p->noted = p->pieces[0].len;
 	buf_free(&p->made);
 	p->made = all;
+}
+
+/* Copying so little costs less than what the kernel does for a sendmsg. */
+#define COPY_MOST 4096
+
+static size_t parcel_size(const struct parcel *p)
+{
+	size_t size = 0;
+
+	for (int i = 0; i < p->n; i++)
+		size += p->pieces[i].len;
+	return size;
+}
+
+static void send_copied(const struct parcel *p, struct stream *to)
+{
+	uint8_t all[COPY_MOST];
+	size_t len = 0;
+
+	for (int i = 0; i < p->n; i++) {
+		memcpy(all + len, piece_at(p, i), p->pieces[i].len);
+		len += p->pieces[i].len;
+	}
+	stream_send(to, all, len);
 }
 
 static void make_place(struct parcel *p)
@@ -52,8 +81,13 @@ void parcel_send(struct parcel *p, struct stream *to)
 		return;
 	}
 	note_made(p);
+	if (p->n > 1 && parcel_size(p) <= COPY_MOST) {
+		send_copied(p, to);
+		parcel_drop(p);
+		return;
+	}
 	for (int i = 0; i < p->n; i++)
-		iov[i] = (struct iovec){(void *)(p->pieces[i].p ? p->pieces[i].p : p->made.p + p->pieces[i].at), p->pieces[i].len};
+		iov[i] = (struct iovec){(void *)piece_at(p, i), p->pieces[i].len};
 	if (p->n)
 		stream_sendv(to, iov, p->n);
 	parcel_drop(p);

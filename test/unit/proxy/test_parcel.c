@@ -43,6 +43,31 @@ static void expect(struct parcel *p, const char *text)
 	parcel_free(p);
 }
 
+static void few_bytes_are_sent_as_one_piece(void **state)
+{
+	static const uint8_t read[] = "abcdef";
+	struct parcel p = {0};
+	(void)state;
+	buf_add_str(parcel_made(&p), "<1>");
+	parcel_pass(&p, read, 6);
+	expect(&p, "<1>abcdef");
+	assert_int_equal(pieces, 1);
+}
+
+static void many_bytes_are_sent_as_they_stand(void **state)
+{
+	static uint8_t read[8001];
+	struct parcel p = {0};
+	(void)state;
+	memset(read, 'x', 8000);
+	parcel_pass(&p, read, 8000);
+	buf_add_str(parcel_made(&p), "<1>");
+	parcel_send(&p, NULL);
+	assert_int_equal(arrived.len, 8003);
+	assert_int_equal(pieces, 2);
+	parcel_free(&p);
+}
+
 static void runs_that_touch_are_one_piece(void **state)
 {
 	static const uint8_t read[] = "abcdef";
@@ -104,6 +129,8 @@ static void a_dropped_parcel_sends_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(few_bytes_are_sent_as_one_piece),
+		TEST(many_bytes_are_sent_as_they_stand),
 		TEST(runs_that_touch_are_one_piece),
 		TEST(a_made_message_stands_where_it_was_made),
 		TEST(more_pieces_than_fit_arrive_in_order),
