@@ -644,12 +644,16 @@ static bool is_temporary(const struct err *err)
 	return strcmp(err->sqlstate, SQLSTATE_NOT_NOW) == 0; /* the database system is starting up */
 }
 
+#define SOON USEC_PER_SEC /* a client waits so long for the next attempt rather than be told of the last */
+
 bool target_refuses(const struct target *t, bool fresh, struct err *err)
 {
 	const struct settings *set = &t->lane->setup->conf->set;
 
 	if (!timer_is_set(&t->retry) || t->n_servers > t->n_logins || is_temporary(&t->last_err))
 		return false; /* it works, or it is about to be tried again */
+	if (!t->failed_by_server && t->retry.at - loop_now(t->lane->loop) <= SOON)
+		return false; /* the next attempt is its answer */
 	if (!fresh && !t->failed_by_server && loop_now(t->lane->loop) - t->failing_since < set->server_login_retry)
 		return false; /* a restart: those who were served before queue through it */
 	if (t->failed_by_server)
