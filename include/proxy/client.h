@@ -63,7 +63,6 @@ struct client {
 	struct hash stmts;         /* stmt_name by name */
 	struct unnamed unnamed;    /* the last unnamed Parse, for replay */
 	uint64_t unnamed_serial;   /* of the latest */
-	size_t stmt_bytes;
 	bool served;               /* has had a server at least once */
 
 	/* the message at hand */

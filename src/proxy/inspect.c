@@ -10,7 +10,6 @@
 #include "proxy/parcel.h"
 #include "proxy/worker.h"
 #include "sql/statement.h"
-#include "wire/sqlstate.h"
 #include "wire/writer.h"
 
 #define OUR_NAMES "PGWEIR_"

@@ -21,6 +21,7 @@ import psycopg
 import pytest
 
 from rig import Relay, process, raw, same_as_direct
+from rig.cases import backend, in_threads
 from rig.limits import LONG, limit, until
 from rig.pooler import CONSOLE_PASSWORDS
 from rig.postgres import PASSWORDS
@@ -36,36 +37,12 @@ def count(usual, whole):
 	return whole if LONG else usual
 
 
-def backend(client):
-	return int(client.value("select pg_backend_pid()"))
-
-
 def lose(client):
 	"""Whatever a client that is about to lose its server still gets."""
 	try:
 		return client.read_eof()
 	except OSError:
 		return "EOF"
-
-
-def in_threads(*tasks, seconds=60):
-	"""Run them side by side; the first failure is the test's."""
-	failures = []
-
-	def guarded(task):
-		try:
-			task()
-		except BaseException as failure:  # told to the main thread
-			failures.append(failure)
-
-	threads = [threading.Thread(target=guarded, args=(task,), daemon=True) for task in tasks]
-	for thread in threads:
-		thread.start()
-	for thread in threads:
-		thread.join(limit(seconds))
-		assert not thread.is_alive(), f"still at work; failures so far: {failures}"
-	if failures:
-		raise failures[0]
 
 
 class Swap:

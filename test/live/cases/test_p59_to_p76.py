@@ -18,6 +18,7 @@ import psycopg
 import pytest
 
 from rig import Relay, fakeserver, process, raw
+from rig.cases import backend, in_threads
 from rig.fakeserver import FakeServer, error
 from rig.limits import LONG, limit, until
 from rig.load import start_pgbench, watch
@@ -32,30 +33,6 @@ pytestmark = pytest.mark.usefixtures("clean")
 
 def count(usual, whole):
 	return whole if LONG else usual
-
-
-def backend(client):
-	return int(client.value("select pg_backend_pid()"))
-
-
-def in_threads(*tasks, seconds=60):
-	"""Run them side by side; the first failure is the test's."""
-	failures = []
-
-	def guarded(task):
-		try:
-			task()
-		except BaseException as failure:  # told to the main thread
-			failures.append(failure)
-
-	threads = [threading.Thread(target=guarded, args=(task,), daemon=True) for task in tasks]
-	for thread in threads:
-		thread.start()
-	for thread in threads:
-		thread.join(limit(seconds))
-		assert not thread.is_alive(), f"still at work; failures so far: {failures}"
-	if failures:
-		raise failures[0]
 
 
 def holds_for(seconds, what, check):

@@ -99,3 +99,23 @@ class Background:
 			if self.failures:
 				raise self.failures[0]
 			assert not stuck, f"{len(stuck)} of the threads are stuck at round {self.rounds}"
+
+
+def in_threads(*tasks, seconds=60):
+	"""Run them side by side; the first failure is the test's."""
+	failures = []
+
+	def guarded(task):
+		try:
+			task()
+		except BaseException as failure:  # told to the main thread
+			failures.append(failure)
+
+	threads = [threading.Thread(target=guarded, args=(task,), daemon=True) for task in tasks]
+	for thread in threads:
+		thread.start()
+	for thread in threads:
+		thread.join(limit(seconds))
+		assert not thread.is_alive(), f"still at work; failures so far: {failures}"
+	if failures:
+		raise failures[0]
