@@ -10,6 +10,7 @@ enum statement_kind {
 	STATEMENT_END,            /* COMMIT, END, ROLLBACK, ABORT (not ROLLBACK TO, not ... PREPARED) */
 	STATEMENT_SET,            /* SET [SESSION] name = value | TO value; name in .name, value in .value (one constant or word) */
 	STATEMENT_SET_LOCAL,
+	STATEMENT_SET_CHARACTERISTICS, /* SET SESSION CHARACTERISTICS AS TRANSACTION */
 	STATEMENT_SET_OTHER,      /* SET TRANSACTION, SET ROLE, SET SESSION AUTHORIZATION, SET CONSTRAINTS, SET XML OPTION */
 	STATEMENT_RESET,          /* RESET name */
 	STATEMENT_RESET_ALL,
@@ -31,6 +32,7 @@ struct statement {
 	char name[64];   /* folded to lower case unless it was quoted; cut at 63 */
 	char value[256]; /* SET: unescaped; "" and has_value false for DEFAULT, a list, or what does not fit */
 	bool has_value;
+	bool is_default; /* SET name TO DEFAULT */
 	struct span text; /* the statement, without its semicolon */
 };
 

@@ -147,6 +147,10 @@ static bool constant_read(struct at *at, struct statement *out)
 
 static void value_read(struct at *at, struct statement *out)
 {
+	struct at next = *at;
+
+	advance(&next);
+	out->is_default = at_word(at, "default") && next.token == TOKEN_END;
 	out->has_value = constant_read(at, out);
 	if (!out->has_value)
 		out->value[0] = '\0';
@@ -196,7 +200,7 @@ static void statement_clear(struct statement *out)
 {
 	out->kind = STATEMENT_OTHER;
 	out->name[0] = out->value[0] = '\0';
-	out->has_value = false;
+	out->has_value = out->is_default = false;
 }
 
 static void rows_read(const struct row *rows, size_t n, const struct at *begun, struct statement *out)
