@@ -35,3 +35,4 @@ uint32_t gucs_diff(const struct gucs *want, const struct gucs *now, const struct
 /* Bits of the parameters whose value differs. */
 uint32_t gucs_differ(const struct gucs *a, const struct gucs *b);
 void guc_quote(struct buf *sql, const char *value);
+void guc_add_name(struct buf *sql, const char *name); /* quoted where it must be */

@@ -148,7 +148,7 @@ static bool is_plain_name(const char *name)
 }
 
 /* Quoting changes nothing for PostgreSQL, which finds parameters without case; a dotted name is quoted part by part. */
-static void add_name(struct buf *sql, const char *name)
+void guc_add_name(struct buf *sql, const char *name)
 {
 	if (is_plain_name(name)) {
 		buf_add_str(sql, name);
@@ -196,7 +196,7 @@ static void add_set(struct buf *sql, const char *name, const char *value)
 		return;
 	}
 	buf_add_str(sql, "SET ");
-	add_name(sql, name);
+	guc_add_name(sql, name);
 	buf_add_u8(sql, '=');
 	guc_quote(sql, value);
 	buf_add_u8(sql, ';');
@@ -205,7 +205,7 @@ static void add_set(struct buf *sql, const char *name, const char *value)
 static void add_reset(struct buf *sql, const char *name)
 {
 	buf_add_str(sql, "RESET ");
-	add_name(sql, name);
+	guc_add_name(sql, name);
 	buf_add_u8(sql, ';');
 }
 
