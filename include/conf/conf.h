@@ -160,6 +160,7 @@ struct policy {
 	int max_user_connections, max_user_client_connections; /* 0: no limit */
 	int max_db_connections, max_db_client_connections;     /* 0: no limit */
 	int max_org_clients;                                   /* 0: no limit */
+	int max_pinned;                                        /* 0: no limit */
 	double weight;
 	int priority;
 };

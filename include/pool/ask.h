@@ -5,7 +5,7 @@
 #include "pool/server.h"
 
 void ask_check(struct server *s);    /* IDLE -> TEST */
-void ask_reset(struct server *s);    /* ACTIVE -> RESET: server_reset_query */
+void ask_reset(struct server *s);    /* ACTIVE -> RESET: server_reset_query; DISCARD ALL where that might not do */
 void ask_org_reset(struct server *s, const char *sql); /* IDLE -> RESET: it changes hands */
 void ask_rollback(struct server *s); /* ACTIVE -> RESET */
 size_t ask_bytes(struct server *s, const uint8_t *p, size_t len);

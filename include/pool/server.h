@@ -12,6 +12,7 @@
 #include "loop/loop.h"
 #include "net/dial.h"
 #include "net/stream.h"
+#include "pool/guc_list.h"
 #include "pool/gucs.h"
 #include "pool/replies.h"
 #include "pool/stmt.h"
@@ -67,6 +68,7 @@ struct server {
 	struct replies replies;
 	struct gucs gucs;         /* in force now */
 	struct gucs gucs_at_login;
+	struct guc_list *named;   /* ref: settings in force that PostgreSQL does not report, as its last client had them */
 	uint32_t gucs_off;        /* bits of those in force that are not as at login; see server_gucs_changed */
 	struct stmt_set stmts;
 	uint32_t notes_open;      /* entries of replies on which our picture of its statements and the client's names rests */
@@ -79,6 +81,7 @@ struct server {
 	bool stale;               /* opened under another configuration, or RECONNECT: closed when it comes free */
 	bool session;             /* the client that has it, or had it last, pools by session: server_reset_query is due before anybody else gets it */
 	bool was_reset;           /* by server_reset_query or its like, since it was last used */
+	bool unsure;              /* the session may hold what only a full reset clears, and nobody has asked */
 	bool dirty;               /* changed hands: the reset is due ahead of the next query */
 	bool gone;                /* CLOSING is over: only its memory is left, for a cancel call to end with */
 	struct pool *evicted_for; /* borrows, CLOSING: whose waiter gets the slot; it stays while its n_evictions is not 0 */

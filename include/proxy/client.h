@@ -16,6 +16,7 @@ struct worker;
 struct greet;
 struct console;
 struct lookup;
+struct inventory;
 
 #define FIRST_WORD 16 /* bytes of a statement that are remembered */
 
@@ -26,6 +27,7 @@ struct unnamed {
 	bool known;
 	bool deallocates; /* it stands for a DEALLOCATE of the name in client->deallocates */
 	bool forgets;     /* it may be DEALLOCATE ALL or DISCARD ALL */
+	bool touches;     /* it may touch what the session holds (proxy/inventory) */
 };
 
 enum client_state { CLIENT_GREET, CLIENT_IDLE, CLIENT_WAIT, CLIENT_ACTIVE, CLIENT_CLOSING, CLIENT_STATES };
@@ -38,7 +40,7 @@ struct client {
 	struct grave grave;
 	struct stream stream;
 	struct timer timer;        /* login timeout, then whichever time limit comes first (proxy/sweep) */
-	usec_t deadline_query, deadline_xact, deadline_idle, deadline_wait, deadline_notice; /* 0: none */
+	usec_t deadline_query, deadline_xact, deadline_idle, deadline_wait, deadline_notice, deadline_inventory; /* 0: none */
 
 	/* who it is */
 	char *user;                /* owns; NULL before the startup packet */
@@ -60,6 +62,12 @@ struct client {
 	struct server *server;     /* borrows, while ACTIVE */
 	enum pool_mode mode;
 	struct gucs gucs;          /* what it asked for */
+	struct guc_list *named;    /* ref: the same of settings that PostgreSQL does not report */
+	struct inventory *inventory; /* owns: what of its session the server is to be asked for (proxy/inventory); NULL: nothing */
+	uint16_t touched;          /* TOUCH() bits: what that may be */
+	uint16_t ties;             /* TOUCH() bits: what ties it to its server; it counts in org->pinned then */
+	bool loaded;               /* a library: tied for good */
+	bool unread_text;          /* a text passed of which the end was not looked at */
 	struct hash stmts;         /* stmt_name by name */
 	struct unnamed unnamed;    /* the last unnamed Parse, for replay */
 	uint64_t unnamed_serial;   /* of the latest */

@@ -6,6 +6,8 @@
 extern const struct server_user_calls relay_server_calls;
 size_t relay_client_bytes(struct client *c, const uint8_t *p, size_t len); /* logged in, not the console */
 void relay_client_drained(struct client *c);
+/* The client has its server, and nothing is under way: which time limit runs. */
+void relay_watch_idle(struct client *c);
 /* The client is thrown out or left: parts it from its server. */
 void relay_part(struct client *c);
 /* A cancel for a client that waits: its batch is refused with 57014. */

@@ -14,6 +14,7 @@ struct org {
 	char id[ORG_ID_MOST + 1];
 	atomic_int refs;      /* clients and whoever else holds it; at 0 the org is idle and may be forgotten if it has no line */
 	atomic_int clients;   /* logged in or about to */
+	atomic_int pinned;    /* clients that hold on to their server connections */
 	atomic_ulong throttled, refused; /* refused: logins by max_client_conn and the like */
 	atomic_bool listed;   /* has a line in [orgs], as of the last login: kept when it is idle */
 	atomic_bool paused, frozen;      /* later issues */

@@ -4,6 +4,7 @@
 #include "admin/show_priv.h"
 #include "base/clock.h"
 #include "net/tls.h"
+#include "proxy/inventory.h"
 #include "proxy/worker.h"
 
 #define PEER_COLUMNS \
@@ -12,11 +13,11 @@
 	{"close_needed", COL_INT4}, {"ptr", COL_TEXT}, {"link", COL_TEXT}, {"remote_pid", COL_INT4}, {"tls", COL_TEXT}, {"application_name", COL_TEXT}, \
 	{"prepared_statements", COL_INT4}, {"id", COL_INT4}
 
-static const struct column peer_columns[] = {PEER_COLUMNS, {"org", COL_TEXT}};
+static const struct column peer_columns[] = {PEER_COLUMNS, {"org", COL_TEXT}, {"pinned", COL_TEXT}};
 static const struct column socket_columns[] = {
 	PEER_COLUMNS,
 	{"recv_pos", COL_INT4}, {"pkt_pos", COL_INT4}, {"pkt_remain", COL_INT4}, {"send_pos", COL_INT4}, {"send_remain", COL_INT4},
-	{"pkt_avail", COL_INT4}, {"send_avail", COL_INT4}, {"org", COL_TEXT},
+	{"pkt_avail", COL_INT4}, {"send_avail", COL_INT4}, {"org", COL_TEXT}, {"pinned", COL_TEXT},
 };
 const struct columns columns_links = COLUMNS_OF(peer_columns);
 const struct columns columns_sockets = COLUMNS_OF(socket_columns);
@@ -32,6 +33,7 @@ struct link_row {
 	int remote_pid;
 	size_t statements;
 	uint32_t pass_left;
+	unsigned ties;
 };
 
 static void row_address(struct row *r, const struct addr *a, int unix_port)
@@ -97,6 +99,7 @@ static void put(struct worker *w, struct buf *out, const struct columns *columns
 	bool unix_peer = l->addr->len && addr_is_unix(l->addr);
 	struct addr self = {0};
 	bool has_self = l->stream->fd >= 0 && addr_of_self(&self, l->stream->fd);
+	char ties[TIES_TEXT];
 	struct row r;
 
 	row_begin(&r, out, columns->n);
@@ -122,6 +125,8 @@ static void put(struct worker *w, struct buf *out, const struct columns *columns
 	if (columns == &columns_sockets)
 		row_buffers(&r, l);
 	row_text(&r, l->org);
+	inventory_print_ties(l->ties, ties);
+	row_text(&r, ties);
 	row_end(&r);
 }
 
@@ -156,7 +161,7 @@ static void put_client(struct worker *w, struct buf *out, const struct columns *
 		.application_name = application_name, .org = c->org ? c->org->id : NULL, .stream = &c->stream, .addr = &c->addr,
 		.connected_at = c->connected_at, .request_at = c->query_at > c->request_at ? c->query_at : c->request_at,
 		.waiting_since = c->state == CLIENT_WAIT ? c->waiter.since : 0, .id = c->id, .linked_id = c->server ? c->server->id : 0,
-		.remote_pid = pid, .statements = c->stmts.count, .pass_left = c->pass_left,
+		.remote_pid = pid, .statements = c->stmts.count, .pass_left = c->pass_left, .ties = c->ties,
 	});
 }
 
@@ -184,6 +189,7 @@ static void put_server(struct worker *w, struct buf *out, const struct columns *
 		.application_name = application_name, .org = s->pool->flow->key, .stream = &s->stream, .addr = &s->addr,
 		.connected_at = s->opened_at, .request_at = s->request_at, .close_needed = s->stale, .id = s->id, .linked_id = c ? c->id : 0,
 		.remote_pid = (int)s->pid, .statements = stmt_set_count(&s->stmts), .pass_left = s->pass_left,
+		.ties = c ? c->ties : 0,
 	});
 }
 

@@ -35,7 +35,7 @@ static const struct key keys[] = {
 	LATER(rate_wait, KIND_SEC, NULL, 0),
 	LATER(weight, KIND_REAL, NULL, 0),
 	LATER(priority, KIND_WORD, words_priority, 0),
-	LATER(max_pinned, KIND_INT, NULL, FIELD_NEGATIVE_INHERITS),
+	O(max_pinned, KIND_INT, NULL, FIELD_NEGATIVE_INHERITS),
 	/* As in [users]: 0 takes the next level's value, but a query_wait_timeout of 0 waits for ever. */
 	OVER(query_timeout, KIND_SEC, NULL, FIELD_ZERO_INHERITS),
 	OVER(query_wait_timeout, KIND_SEC, NULL, 0),

@@ -69,6 +69,7 @@ void conf_policy(const struct conf *c, const struct conf_entry *e, const char *u
 		.max_db_connections = e ? e->max_db_connections : set->max_db_connections,
 		.max_db_client_connections = e ? e->max_db_client_connections : set->max_db_client_connections,
 		.max_org_clients = PICK_ORG(&l, max_client_conn, 0),
+		.max_pinned = PICK_ORG(&l, max_pinned, set->max_pinned),
 		.weight = PICK_ORG(&l, weight, 1.0),
 		.priority = PICK_ORG(&l, priority, 1),
 	};

@@ -31,7 +31,7 @@ void ask_check(struct server *s)
 
 void ask_reset(struct server *s)
 {
-	const char *sql = s->lane->setup->conf->set.server_reset_query;
+	const char *sql = s->unsure ? "DISCARD ALL" : s->lane->setup->conf->set.server_reset_query;
 	s->was_reset = true;
 	ask(s, SERVER_RESET, sql);
 	server_discarded(s);

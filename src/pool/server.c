@@ -163,6 +163,7 @@ int server_parameter(struct server *s, const uint8_t *body, size_t len)
 void server_discarded(struct server *s)
 {
 	stmt_set_clear(&s->stmts); /* the unnamed statement is not among what DISCARD ALL drops */
+	guc_list_drop(&s->named);
 	for (int i = 0; i < s->lane->setup->n_gucs; i++) /* those that the server reports say so themselves */
 		if (!s->gucs_at_login.at[i])
 			gucs_set(&s->gucs, i, NULL);
@@ -406,7 +407,7 @@ static void free_up(struct server *s)
 
 	s->user = NULL;
 	s->asker = NULL;
-	s->session = s->was_reset = false;
+	s->session = s->was_reset = s->unsure = false;
 	if (overdue) {
 		server_close(s, NULL, overdue);
 		return;
@@ -435,7 +436,11 @@ void server_ready(struct server *s)
 /* Whatever lies between its last use and now: a ROLLBACK, a cancel. */
 static bool reset_is_due(const struct server *s, const struct settings *set)
 {
-	if (s->was_reset || s->state == SERVER_TEST || !set->server_reset_query[0])
+	if (s->was_reset || s->state == SERVER_TEST)
+		return false;
+	if (s->unsure)
+		return !server_overdue(s);
+	if (!set->server_reset_query[0])
 		return false;
 	return (s->session || set->server_reset_query_always) && !server_overdue(s);
 }
@@ -572,6 +577,7 @@ void server_close(struct server *s, const struct err *why, const char *reason)
 	stmt_set_clear(&s->stmts);
 	gucs_clear(&s->gucs);
 	gucs_clear(&s->gucs_at_login);
+	guc_list_drop(&s->named);
 	if (lingers)
 		timer_in(&s->timer, LINGER_MOST);
 	else

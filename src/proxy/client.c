@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "proxy/greet.h"
+#include "proxy/inventory.h"
 #include "proxy/link.h"
 #include "proxy/relay.h"
 #include "proxy/sweep.h"
@@ -173,6 +174,7 @@ static void let_go(struct client *c)
 	buf_free(&c->unnamed.body);
 	mem_free(c->deallocates);
 	gucs_clear(&c->gucs);
+	inventory_free(c);
 	if (c->pool)
 		pool_client_drop(c->pool);
 	seats_give(&c->seats);

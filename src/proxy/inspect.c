@@ -6,10 +6,12 @@
 
 #include <strings.h>
 
+#include "proxy/inventory.h"
 #include "proxy/link.h"
 #include "proxy/parcel.h"
 #include "proxy/worker.h"
 #include "sql/statement.h"
+#include "wire/reader.h"
 #include "wire/writer.h"
 
 #define OUR_NAMES "PGWEIR_"
@@ -66,6 +68,20 @@ static void note_first(struct client *c, const uint8_t *sql, size_t len)
 	}
 	memset(c->first, 0, FIRST_WORD);
 	memcpy(c->first, sql, len);
+}
+
+/* ---- what must not run ---- */
+
+/* No statement has this name, and no statement begins with it: whatever refers to it fails, at its place among the client's messages, with the
+ * transaction failing as it must. The client is told `err` for it. */
+#define REFUSED "PGWEIR_refused"
+
+static void expect_refused(struct client *c, enum reply_kind kind, const struct err *err)
+{
+	struct err *note = mem_make(struct err);
+
+	*note = *err;
+	expect(c, kind, REPLY_FORWARD, MARK_REFUSED, note);
 }
 
 /* ---- statements on the server ---- */
@@ -217,6 +233,7 @@ static bool parse_unnamed(struct client *c, const uint8_t *body, size_t len)
 	u->serial = ++c->unnamed_serial;
 	u->deallocates = n != NULL;
 	u->forgets = c->stmts.count && may_forget(body, sql_len);
+	u->touches = inventory_may(c, body, sql_len);
 	u->body.len = 0;
 	if (n) {
 		mem_free(c->deallocates);
@@ -252,7 +269,7 @@ static bool may_be_gone(struct server *s)
 static uint64_t settings_of_meaning(const struct client *c)
 {
 	const struct setup *setup = c->worker->setup;
-	uint64_t hash = 0;
+	uint64_t hash = c->named ? c->named->meaning : 0;
 
 	for (uint32_t bits = c->gucs.set; bits; bits &= bits - 1) {
 		int i = __builtin_ctz(bits);
@@ -290,8 +307,10 @@ static void parse_named(struct client *c, const char *name, const uint8_t *body,
 		return;
 	}
 	struct stmt *st = stmt_of(&c->worker->stmt_book, body, len, settings_of_meaning(c));
-	if (st->refs == 1)
+	if (st->refs == 1) {
 		st->forgets = may_forget(body, strnlen((const char *)body, len));
+		st->touches = inventory_may(c, body, strnlen((const char *)body, len));
+	}
 	struct stmt_name *n = stmt_name_new(name, st);
 	stmt_name_put(&c->stmts, n);
 	bool there = stmt_set_use(&s->stmts, st);
@@ -397,6 +416,32 @@ static void note_portal(struct client *c, const char *name, const struct stmt *p
 	c->portal_forgets = name[0] == 0 ? c->unnamed.forgets : plan && plan->forgets;
 }
 
+/* The text of a statement that may touch what the session holds; NULL: it does not. */
+static const uint8_t *touching_text(const struct client *c, const char *name)
+{
+	const struct stmt_name *n;
+
+	if (name[0] == 0)
+		return c->unnamed.known && c->unnamed.touches && inventory_watches(c) ? c->unnamed.body.p : NULL;
+	n = stmt_name_find(&c->stmts, name);
+	return n && n->stmt->touches && inventory_watches(c) ? n->stmt->body : NULL;
+}
+
+#define TOUCHING_BIND_MOST (64 * 1024) /* the values of a larger one are not looked at */
+
+/* Behind the names of a Bind: format codes, then the values. */
+static void note_values(struct client *c, const uint8_t *p, const uint8_t *end)
+{
+	struct reader r = reader_of(p, (size_t)(end - p));
+
+	read_bytes(&r, 2u * read_u16(&r));
+	for (uint16_t n = read_u16(&r); n > 0 && !r.bad; n--) {
+		uint32_t len = read_u32(&r);
+		struct span value = read_bytes(&r, len == UINT32_MAX ? 0 : len);
+		inventory_note_value(c, value.p, value.len);
+	}
+}
+
 /* Only the two names at the front are looked at; the values pass as they come. */
 static enum inspected inspect_bind(struct client *c, const uint8_t *p, const struct frame *f, uint32_t *used, uint32_t *want)
 {
@@ -406,16 +451,30 @@ static enum inspected inspect_bind(struct client *c, const uint8_t *p, const str
 	const uint8_t *name = portal_end ? portal_end + 1 : NULL;
 	const uint8_t *name_end = name ? memchr(name, 0, (size_t)(end - name)) : NULL;
 	struct stmt *plan;
+	struct err err;
 
 	if (!name_end) {
 		*want = f->have * 2 < f->size ? (uint32_t)f->have * 2 : f->size;
 		return f->have == f->size ? INSPECT_BAD : INSPECT_MORE;
 	}
+	const uint8_t *touching = touching_text(c, (const char *)name);
+	if (touching && f->have < f->size && f->size <= TOUCHING_BIND_MOST) {
+		*want = f->size;
+		return INSPECT_MORE;
+	}
 	count_add(&c->pool->counts.binds, 1);
 	const char *to = server_name(c, (const char *)name, &plan);
 	if (portal[0] == 0)
 		note_portal(c, (const char *)name, plan);
-	push_plan(c, REPLY_BIND, plan);
+	if (!touching || inventory_note(c, touching, strlen((const char *)touching), &err)) {
+		push_plan(c, REPLY_BIND, plan);
+	} else {
+		stmt_drop(&plan);
+		expect_refused(c, REPLY_BIND, &err);
+		to = REFUSED;
+	}
+	if (touching)
+		note_values(c, name_end + 1, end);
 	if (to == (const char *)name) {
 		*used = 0;
 		return INSPECT_DONE;
@@ -507,14 +566,53 @@ static void inspect_execute(struct client *c, const uint8_t *p)
 
 #define DEALLOCATE_MOST 200 /* a DEALLOCATE is short; a longer text passes unread */
 
+static void refuse_query(struct client *c, const struct err *err)
+{
+	struct unnamed *before = unnamed_drop(c);
+
+	if (before)
+		expect(c, REPLY_CLOSE, REPLY_MAKE_UP, MARK_UNNAMED, before); /* nothing is made up for it: it only keeps the note */
+	msg_query(to_server(c), REFUSED);
+	expect_refused(c, REPLY_QUERY, err);
+}
+
+/* A text is looked at as far as inspect_bytes goes. DONE: it may pass; *refused: it was dealt with, and must not. */
+static enum inspected watch_query(struct client *c, const uint8_t *sql, const struct frame *f, uint32_t *want, bool *refused)
+{
+	uint32_t most = (uint32_t)c->worker->setup->conf->set.inspect_bytes;
+	struct err err;
+
+	*refused = false;
+	if (f->have < f->size && f->have < most) {
+		uint32_t more = f->have * 2 > 4096 ? (uint32_t)f->have * 2 : 4096;
+		*want = more < f->size ? more : f->size;
+		return INSPECT_MORE;
+	}
+	if (f->have < f->size)
+		inventory_note_unread(c);
+	if (inventory_note(c, sql, strnlen((const char *)sql, f->have - FRAME_HEAD), &err) || f->have < f->size)
+		return INSPECT_DONE;
+	refuse_query(c, &err);
+	*refused = true;
+	return INSPECT_DONE;
+}
+
 static enum inspected inspect_query(struct client *c, const uint8_t *p, const struct frame *f, uint32_t *used, uint32_t *want)
 {
 	struct server *s = c->server;
 	const uint8_t *sql = p + FRAME_HEAD;
 	size_t len = f->have - FRAME_HEAD;
 	struct stmt_name *n = NULL;
+	bool refused;
 
 	note_first(c, sql, len);
+	if (inventory_watches(c)) {
+		enum inspected watched = watch_query(c, sql, f, want, &refused);
+		if (watched != INSPECT_DONE || refused) {
+			*used = f->size;
+			return watched;
+		}
+	}
 	if (c->stmts.count && f->size < DEALLOCATE_MOST) {
 		if (f->have < f->size) {
 			*want = f->size;

@@ -159,6 +159,21 @@ static void ahead_settings(struct client *c, struct server *s, struct buf *out)
 	server_gucs_changed(s);
 }
 
+/* A query of its own: what stands in one is read under the client_encoding that was there before it. */
+static void ahead_named(struct client *c, struct server *s, struct buf *out)
+{
+	struct buf *sql = &c->worker->scratch;
+
+	sql->len = 0;
+	guc_list_diff(c->named, s->named, sql);
+	if (sql->len) {
+		buf_add_u8(sql, 0);
+		ahead_query(s, out, (const char *)sql->p, MARK_SETTINGS, NULL);
+	}
+	guc_list_drop(&s->named);
+	s->named = guc_list_ref(c->named);
+}
+
 void link_prelude(struct client *c)
 {
 	struct server *s = c->server;
@@ -169,6 +184,8 @@ void link_prelude(struct client *c)
 		ahead_reset(s, out);
 	if (!settings_fit(c, s))
 		ahead_settings(c, s, out);
+	if (c->named != s->named)
+		ahead_named(c, s, out);
 }
 
 /* ---- parting ---- */
@@ -298,6 +315,7 @@ void link_settled(void *owner, struct reply *r)
 		free_name(r->note);
 		break;
 	case MARK_DUPLICATE:
+	case MARK_REFUSED:
 		mem_free(r->note);
 		break;
 	case MARK_UNNAMED:
@@ -411,6 +429,7 @@ void link_undone(void *owner, struct reply *r)
 		undo_closed(c, r->note);
 		break;
 	case MARK_DUPLICATE:
+	case MARK_REFUSED:
 		mem_free(r->note);
 		break;
 	case MARK_UNNAMED:

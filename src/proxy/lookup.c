@@ -309,10 +309,12 @@ static void add_resets(struct lookup *l, struct buf *b)
 		s->dirty = false;
 	}
 	uint32_t reset = gucs_diff(&nothing_asked, &s->gucs, &s->gucs_at_login, l->worker->setup, &sql);
-	if (reset) {
+	guc_list_diff(NULL, s->named, &sql);
+	if (sql.len) {
 		buf_add_u8(&sql, 0);
 		add_query(l, b, (const char *)sql.p);
 	}
+	guc_list_drop(&s->named);
 	buf_free(&sql);
 	/* As after a RESET; what the server reports is noted as it comes. */
 	for (int i = 0; i < GUC_MOST; i++)

@@ -8,6 +8,7 @@
 #include "proxy/relay.h"
 
 #include "proxy/inspect.h"
+#include "proxy/inventory.h"
 #include "proxy/link.h"
 #include "proxy/parcel.h"
 #include "proxy/sweep.h"
@@ -77,11 +78,13 @@ static bool is_kept_back(uint8_t type)
 }
 
 /* What the client owes now: it has a server, and the server waits for it or has done all that may be seen. */
-static void watch_idle(struct client *c)
+void relay_watch_idle(struct client *c)
 {
 	struct server *s = c->server;
 	usec_t limit = c->pool->policy.idle_transaction_timeout;
 
+	if (s->status == 'I' && c->ties)
+		limit = c->pool->policy.client_idle_timeout;
 	if (!limit || (c->mode == POOL_SESSION && s->status == 'I'))
 		return;
 	if (c->pass_left || c->unflushed || s->replies.copy_in || replies_empty(&s->replies)) {
@@ -104,15 +107,30 @@ static size_t pass_client(struct client *c, const uint8_t *p, size_t len)
 	return n;
 }
 
+/* Between two transactions. */
+static void part_or_stay(struct client *c)
+{
+	switch (inventory_next(c)) {
+	case INVENTORY_PART:
+		link_part(c);
+		return;
+	case INVENTORY_STAY:
+		relay_watch_idle(c);
+		return;
+	case INVENTORY_ASKING:
+		return;
+	}
+}
+
 /* A COPY may fail while the client is in the middle of a message of its data: they part when that, and what else is on its way, is through. */
 static void rest_or_part(struct client *c)
 {
 	struct server *s = c->server;
 
 	if (c->may_part && c->pass_left == 0 && server_is_clean(s) && stream_left(&s->stream).len == 0)
-		link_part(c);
+		part_or_stay(c);
 	else
-		watch_idle(c);
+		relay_watch_idle(c);
 }
 
 /* Copy data and Flush have no answer of their own: behind a ReadyForQuery they begin nothing. */
@@ -347,6 +365,7 @@ static void take_tag(struct server *s, struct client *c, const uint8_t *tag, siz
 	if (tag[1] != 'E') {
 		server_discarded(s);
 		gucs_clear(&c->gucs);
+		inventory_discarded(c);
 	}
 	link_statements_gone(c);
 }
@@ -407,7 +426,9 @@ static bool take_error(struct server *s, struct client *c, const uint8_t *p, con
 	}
 	if (front && front->mark == MARK_PLAN && strcmp(r.sqlstate, SQLSTATE_UNSUPPORTED) == 0)
 		stmt_retire(front->note); /* cached plan must not change result type: a new Parse of the text must be a new statement */
-	if (front && front->mark == MARK_DUPLICATE && strcmp(r.sqlstate, SQLSTATE_STATEMENT_EXISTS) == 0)
+	if (front && front->mark == MARK_REFUSED)
+		report_error(made, "ERROR", ((struct err *)front->note)->sqlstate, "%s", ((struct err *)front->note)->text);
+	else if (front && front->mark == MARK_DUPLICATE && strcmp(r.sqlstate, SQLSTATE_STATEMENT_EXISTS) == 0)
 		report_error(made, "ERROR", SQLSTATE_STATEMENT_EXISTS, "prepared statement \"%s\" already exists", (const char *)front->note);
 	else
 		parcel_pass(c->worker->to_client, p, f->size);
@@ -480,8 +501,11 @@ static bool server_message(struct server *s, struct client *c, const uint8_t *p,
 		replies_make_up(&s->replies);
 		return true;
 	case 'C':
-		if (front && front->act == REPLY_FORWARD)
+		if (front && front->act == REPLY_FORWARD) {
 			take_tag(s, c, p + FRAME_HEAD, f->size - FRAME_HEAD);
+			if (c->unread_text || p[FRAME_HEAD] == 'L')
+				inventory_note_tag(c, p + FRAME_HEAD, f->size - FRAME_HEAD);
+		}
 		break;
 	case 'Z':
 		if (f->size != FRAME_HEAD + 1)
@@ -577,9 +601,9 @@ static void settle_link(struct server *s, struct client *c, bool all)
 	} else if (c->mode == POOL_SESSION && s->stale && server_is_fast_closed(s)) {
 		server_make_stale(s, "database configuration changed");
 	} else if (c->may_part && all && c->pass_left == 0) {
-		link_part(c);
+		part_or_stay(c);
 	} else {
-		watch_idle(c);
+		relay_watch_idle(c);
 	}
 }
 
@@ -713,6 +737,10 @@ void relay_part(struct client *c)
 	struct server *s = c->server;
 
 	c->server = NULL;
+	if (s->asker) {
+		server_close(s, NULL, "client gone while its session was looked at");
+		return;
+	}
 	if (c->pass_left && !c->pass_drop) {
 		server_close(s, NULL, "client gone in the middle of a message");
 		return;

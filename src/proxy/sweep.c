@@ -15,6 +15,7 @@ static const struct limit {
 	{offsetof(struct client, deadline_query), SQLSTATE_CANCELED, "query_timeout"},
 	{offsetof(struct client, deadline_xact), SQLSTATE_CANCELED, "transaction timeout"},
 	{offsetof(struct client, deadline_wait), SQLSTATE_CANCELED, "query_wait_timeout"},
+	{offsetof(struct client, deadline_inventory), SQLSTATE_SERVER_LOST, "server did not answer in server_check_timeout"},
 };
 #define N_LIMITS (sizeof(limits) / sizeof(limits[0]))
 
@@ -44,7 +45,7 @@ static void idle_too_long(struct client *c)
 {
 	struct err err;
 
-	if (c->server)
+	if (c->server && c->server->status != 'I')
 		err_set(&err, SQLSTATE_IDLE_TRANSACTION, "idle transaction timeout");
 	else
 		err_set(&err, SQLSTATE_CLIENT_IDLE, "client_idle_timeout");
