@@ -27,5 +27,6 @@ bool guc_list_same(const struct guc_list *a, const struct guc_list *b);
 /* A reference to `l` with name at its end (value NULL: without it); l itself if that changes nothing. Takes the reference to l. */
 struct guc_list *guc_list_with(struct guc_list *l, struct guc_book *b, const char *name, const char *value);
 bool guc_list_is_too_large(const struct guc_list *l);
-/* Appends the SQL, each piece with its semicolon, that brings a session from `now` to `want`. Nothing can break out of a name or value. */
-void guc_list_diff(const struct guc_list *want, const struct guc_list *now, struct buf *sql);
+/* Appends the SQL, each piece with its semicolon, that brings a session from `now` to `want`. Nothing can break out of a name or value.
+ * first: SQL that each session of this kind begins with (connect_query), done again where something is reset; NULL: none. */
+void guc_list_diff(const struct guc_list *want, const struct guc_list *now, const char *first, struct buf *sql);

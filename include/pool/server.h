@@ -82,6 +82,7 @@ struct server {
 	bool session;             /* the client that has it, or had it last, pools by session: server_reset_query is due before anybody else gets it */
 	bool was_reset;           /* by server_reset_query or its like, since it was last used */
 	bool unsure;              /* the session may hold what only a full reset clears, and nobody has asked */
+	bool discarded;           /* by DISCARD ALL or its like: what connect_query did is to be done again */
 	bool dirty;               /* changed hands: the reset is due ahead of the next query */
 	bool gone;                /* CLOSING is over: only its memory is left, for a cancel call to end with */
 	struct pool *evicted_for; /* borrows, CLOSING: whose waiter gets the slot; it stays while its n_evictions is not 0 */

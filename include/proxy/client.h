@@ -62,6 +62,9 @@ struct client {
 	struct server *server;     /* borrows, while ACTIVE */
 	enum pool_mode mode;
 	struct gucs gucs;          /* what it asked for */
+	uint32_t start_bits;       /* bits of gucs: its startup packet gave them */
+	struct guc_list *start;    /* ref: ... and what they were, of those that it changed since: to them RESET leads */
+	uint32_t reset_due;        /* bits of gucs: the transaction at hand may have reset them */
 	struct guc_list *named;    /* ref: the same of settings that PostgreSQL does not report */
 	struct inventory *inventory; /* owns: what of its session the server is to be asked for (proxy/inventory); NULL: nothing */
 	uint16_t touched;          /* TOUCH() bits: what that may be */

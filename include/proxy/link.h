@@ -32,6 +32,11 @@ bool link_get(struct client *c);
 void link_get_welcome(struct client *c);
 /* Once, before the first message to a new server: puts what has to go ahead into the worker's to_server parcel. */
 void link_prelude(struct client *c);
+/* The client's value of setting i is about to change: if it is the one of its startup packet, that is kept. */
+void link_keep_start(struct client *c, int i);
+/* Its transaction is over, in which it reset settings that its startup packet gave: RESET on the server led to the server's default, and for the
+ * client they are what the packet said. Tells it so, ahead of the ReadyForQuery. */
+void link_start_values(struct client *c);
 /* The client has no server and nothing to do: client_idle_timeout runs. */
 void link_idle(struct client *c);
 /* The transaction is over: the server goes back, the client is idle. */

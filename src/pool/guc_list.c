@@ -144,25 +144,37 @@ static void add_set(struct buf *sql, const char *name, const char *value)
 	buf_add_str(sql, ",false);");
 }
 
-static void reset_all_of(const struct guc_list *now, struct buf *sql)
+static void reset_those(const struct guc_list *now, bool identity, struct buf *sql)
 {
 	for (int i = now ? now->n : 0; i-- > 0;)
-		if (is_identity(now->items[i].name->text))
-			add_reset(sql, now->items[i].name->text);
-	for (int i = now ? now->n : 0; i-- > 0;)
-		if (!is_identity(now->items[i].name->text))
+		if (is_identity(now->items[i].name->text) == identity)
 			add_reset(sql, now->items[i].name->text);
 }
 
-void guc_list_diff(const struct guc_list *want, const struct guc_list *now, struct buf *sql)
+static bool has_more(const struct guc_list *now, const struct guc_list *want)
 {
-	bool anew = identity_differs(want, now);
+	for (int i = 0; now && i < now->n; i++)
+		if (!guc_list_find(want, now->items[i].name->text))
+			return true;
+	return false;
+}
 
-	if (anew)
-		reset_all_of(now, sql);
-	for (int i = now && !anew ? now->n : 0; i-- > 0;)
+void guc_list_diff(const struct guc_list *want, const struct guc_list *now, const char *first, struct buf *sql)
+{
+	bool more = has_more(now, want);
+	bool anew = identity_differs(want, now) || (more && first);
+
+	if (anew) {
+		reset_those(now, true, sql);
+		reset_those(now, false, sql);
+	}
+	for (int i = more && !anew ? now->n : 0; i-- > 0;)
 		if (!guc_list_find(want, now->items[i].name->text))
 			add_reset(sql, now->items[i].name->text);
+	if (more && first) {
+		buf_add_str(sql, first);
+		buf_add_u8(sql, ';');
+	}
 	for (int i = 0; i < (want ? want->n : 0); i++) {
 		const struct guc_item *w = &want->items[i];
 		if (anew || guc_list_find(now, w->name->text) != w->value)

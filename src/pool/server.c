@@ -164,6 +164,7 @@ void server_discarded(struct server *s)
 {
 	stmt_set_clear(&s->stmts); /* the unnamed statement is not among what DISCARD ALL drops */
 	guc_list_drop(&s->named);
+	s->discarded = true;
 	for (int i = 0; i < s->lane->setup->n_gucs; i++) /* those that the server reports say so themselves */
 		if (!s->gucs_at_login.at[i])
 			gucs_set(&s->gucs, i, NULL);

@@ -44,7 +44,11 @@ struct inventory {
 
 bool inventory_watches(const struct client *c)
 {
-	return c->mode != POOL_SESSION && c->worker->setup->conf->set.session_features != FEATURES_ALLOW;
+	const struct settings *set = &c->worker->setup->conf->set;
+
+	if (c->mode == POOL_SESSION || set->session_features == FEATURES_ALLOW)
+		return false;
+	return !set->server_reset_query_always || !set->server_reset_query[0]; /* else nothing outlives a transaction, by the operator's wish */
 }
 
 static struct inventory *inventory_of(struct client *c)
@@ -70,6 +74,12 @@ static bool is_carried(const struct client *c, const char *name)
 	return true;
 }
 
+static uint32_t bit_of(const struct client *c, const char *name)
+{
+	int i = setup_guc(c->worker->setup, name, strlen(name));
+	return i < 0 ? 0 : 1u << i;
+}
+
 static void note_name(void *arg, const char *name, enum touch_how how)
 {
 	struct client *c = arg;
@@ -78,10 +88,14 @@ static void note_name(void *arg, const char *name, enum touch_how how)
 	if (!name) { /* RESET ALL */
 		for (int i = 0; c->named && i < c->named->n; i++)
 			note_name(c, c->named->items[i].name->text, how);
+		c->reset_due = UINT32_MAX;
 		return;
 	}
-	if (!is_carried(c, name))
+	if (!is_carried(c, name)) {
+		if (how == TOUCH_RESET)
+			c->reset_due |= bit_of(c, name);
 		return;
+	}
 	for (int i = 0; i < v->n; i++)
 		if (strcmp(v->names[i].name->text, name) == 0) {
 			if (how != v->names[i].how)
@@ -208,6 +222,7 @@ void inventory_note_tag(struct client *c, const uint8_t *tag, size_t len)
 void inventory_discarded(struct client *c)
 {
 	guc_list_drop(&c->named);
+	c->reset_due = UINT32_MAX;
 	if (c->ties)
 		touch(c, TOUCH(GIVES));
 }
@@ -559,5 +574,6 @@ void inventory_free(struct client *c)
 		tally_give(&c->org->pinned);
 	c->ties = 0;
 	guc_list_drop(&c->named);
+	guc_list_drop(&c->start);
 	inventory_end(c);
 }

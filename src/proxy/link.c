@@ -159,13 +159,19 @@ static void ahead_settings(struct client *c, struct server *s, struct buf *out)
 	server_gucs_changed(s);
 }
 
+static const char *connect_query_of(const struct server *s)
+{
+	const struct conf_entry *e = target_entry(s->target);
+	return e ? e->connect_query : NULL;
+}
+
 /* A query of its own: what stands in one is read under the client_encoding that was there before it. */
 static void ahead_named(struct client *c, struct server *s, struct buf *out)
 {
 	struct buf *sql = &c->worker->scratch;
 
 	sql->len = 0;
-	guc_list_diff(c->named, s->named, sql);
+	guc_list_diff(c->named, s->named, connect_query_of(s), sql);
 	if (sql->len) {
 		buf_add_u8(sql, 0);
 		ahead_query(s, out, (const char *)sql->p, MARK_SETTINGS, NULL);
@@ -182,10 +188,37 @@ void link_prelude(struct client *c)
 	c->link_due = false;
 	if (s->dirty)
 		ahead_reset(s, out);
+	if (s->discarded && connect_query_of(s))
+		ahead_query(s, out, connect_query_of(s), MARK_RESET, NULL);
+	s->discarded = false;
 	if (!settings_fit(c, s))
 		ahead_settings(c, s, out);
 	if (c->named != s->named)
 		ahead_named(c, s, out);
+}
+
+void link_keep_start(struct client *c, int i)
+{
+	const char *name = c->worker->setup->guc_names[i];
+
+	if (c->start_bits & 1u << i && c->gucs.at[i] && !guc_list_find(c->start, name))
+		c->start = guc_list_with(c->start, &c->worker->guc_book, name, c->gucs.at[i]->text);
+}
+
+void link_start_values(struct client *c)
+{
+	struct server *s = c->server;
+	struct buf *out = parcel_made(c->worker->to_client);
+
+	for (int k = 0; c->start && k < c->start->n; k++) {
+		struct guc_item *item = &c->start->items[k];
+		int i = setup_guc(c->worker->setup, item->name->text, strlen(item->name->text));
+		if (!(c->reset_due & 1u << i) || s->gucs.at[i] != s->gucs_at_login.at[i] || c->gucs.at[i] == item->value)
+			continue;
+		gucs_set(&c->gucs, i, guc_ref(item->value));
+		msg_parameter(out, item->name->text, item->value->text);
+	}
+	c->reset_due = 0;
 }
 
 /* ---- parting ---- */

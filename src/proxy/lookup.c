@@ -309,7 +309,7 @@ static void add_resets(struct lookup *l, struct buf *b)
 		s->dirty = false;
 	}
 	uint32_t reset = gucs_diff(&nothing_asked, &s->gucs, &s->gucs_at_login, l->worker->setup, &sql);
-	guc_list_diff(NULL, s->named, &sql);
+	guc_list_diff(NULL, s->named, e ? e->connect_query : NULL, &sql);
 	if (sql.len) {
 		buf_add_u8(&sql, 0);
 		add_query(l, b, (const char *)sql.p);

@@ -115,6 +115,7 @@ static void part_or_stay(struct client *c)
 		link_part(c);
 		return;
 	case INVENTORY_STAY:
+		c->link_due = c->gucs.set != 0; /* they may be other than the server's since a RESET */
 		relay_watch_idle(c);
 		return;
 	case INVENTORY_ASKING:
@@ -354,6 +355,7 @@ static void take_parameter(struct server *s, struct client *c, const uint8_t *p,
 		return;
 	if (!ours || c->gucs.at[i] != now)
 		parcel_pass(c->worker->to_client, p, f->size);
+	link_keep_start(c, i);
 	gucs_set(&c->gucs, i, now == s->gucs_at_login.at[i] ? NULL : guc_ref(now));
 }
 
@@ -364,8 +366,7 @@ static void take_tag(struct server *s, struct client *c, const uint8_t *tag, siz
 		return;
 	if (tag[1] != 'E') {
 		server_discarded(s);
-		gucs_clear(&c->gucs);
-		inventory_discarded(c);
+		inventory_discarded(c); /* settings that it reports it will say are back */
 	}
 	link_statements_gone(c);
 }
@@ -511,6 +512,8 @@ static bool server_message(struct server *s, struct client *c, const uint8_t *p,
 		if (f->size != FRAME_HEAD + 1)
 			return bad_server(s, "malformed ReadyForQuery from server", 0);
 		s->status = (char)p[FRAME_HEAD];
+		if (c->reset_due && s->status == 'I' && front && front->act == REPLY_FORWARD)
+			link_start_values(c);
 		break;
 	default:
 		break;

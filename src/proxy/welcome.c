@@ -128,6 +128,7 @@ void client_welcome(struct client *c)
 	}
 	if (c->state == CLIENT_GREET)
 		client_move(c, CLIENT_IDLE);
+	c->start_bits = c->gucs.set;
 	send_welcome(c);
 	link_idle(c);
 	stream_resume(&c->stream);

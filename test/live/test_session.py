@@ -73,6 +73,56 @@ def test_a_script_hears_what_it_hears_on_a_private_connection(pg, one, name):
 	assert play(one.raw(), SCRIPTS[name], lambda: other.query("select 1")) == expected
 
 
+# for clients whose startup packet gives values: RESET leads to those
+START = {"DateStyle": "German", "application_name": "mine", "TimeZone": "Asia/Tokyo"}
+LOOK = "select current_setting('datestyle'), current_setting('application_name'), current_setting('timezone'), current_setting('intervalstyle')"
+RESETS = {
+	"reset": ["set datestyle = 'SQL, YMD'", LOOK, "reset datestyle", LOOK, "set timezone = 'UTC'", "reset timezone", LOOK, "reset timezone", LOOK],
+	"to_default": ["set application_name = 'x'", LOOK, "set application_name to default", LOOK],
+	"reset_all": ["set datestyle = 'SQL'; set timezone = 'UTC'; set intervalstyle = 'iso_8601'", LOOK, "reset all", LOOK],
+	"discard_all": ["set datestyle = 'SQL'; set timezone = 'UTC'; set intervalstyle = 'iso_8601'", LOOK, "discard all", LOOK, "discard all", LOOK],
+	"rolled_back": ["set datestyle = 'SQL'", "begin", "reset datestyle", "rollback", LOOK, "begin", "reset all", "rollback", LOOK],
+	"committed": ["set datestyle = 'SQL'", "begin", "reset datestyle", "commit", LOOK],
+	"reset_of_the_first": ["reset datestyle", LOOK, "reset all", LOOK, "discard all", LOOK],
+}
+
+
+@pytest.mark.parametrize("name", RESETS)
+def test_reset_leads_to_what_the_startup_packet_gave(pg, one, name):
+	other = one.raw(params={"DateStyle": "ISO, YMD"})
+	def told(client):
+		return {key: client.params[key] for key in ("DateStyle", "application_name", "TimeZone", "IntervalStyle")}
+	with Raw.login(pg.address, user="app", database="app", params=START) as direct:
+		client = one.raw(params=START)
+		for sql in RESETS[name]:
+			assert heard(client, sql) == heard(direct, sql)
+			if client.status == "I": # amid a transaction it is told of the server's default
+				assert told(client) == told(direct)
+				assert other.value("show datestyle") == "ISO, YMD"
+
+
+def test_a_pinned_client_resets_to_what_its_startup_packet_gave(pg, pooler):
+	one = pooler(settings={"default_pool_size": 1})
+	a = one.raw(params=START)
+	a.query("listen a")
+	for sql in ("reset datestyle", "discard all", "listen a", "reset all"):
+		a.query(sql)
+		assert a.query(LOOK) == [["German, DMY", "mine", "Asia/Tokyo", "postgres"]]
+
+
+def test_connect_query_holds_again_after_others_have_set_and_reset(pg, pooler):
+	one = pooler(settings={"default_pool_size": 1}, databases={"app": {"connect_query": "set search_path = cq, public; set work_mem = '3MB'"}})
+	a, b = one.raw(), one.raw()
+	a.query("set search_path = a")
+	for _ in range(2):
+		assert b.query("select current_setting('search_path'), current_setting('work_mem')") == [["cq, public", "3MB"]]
+		assert a.query("select current_setting('search_path'), current_setting('work_mem')") == [["a", "3MB"]]
+	a.query("discard all")
+	assert b.query("select current_setting('search_path'), current_setting('work_mem')") == [["cq, public", "3MB"]]
+	c = one.raw(params={"application_name": "x:org=other:y"})
+	assert c.query("select current_setting('search_path'), current_setting('work_mem')") == [["cq, public", "3MB"]]
+
+
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_nothing_of_a_script_reaches_another_client(pg, one, name):
 	other = one.raw()

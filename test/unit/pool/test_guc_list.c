@@ -15,6 +15,7 @@
 struct scene {
 	struct guc_book book;
 	struct guc_list *want, *now;
+	const char *first;
 	struct buf sql;
 };
 
@@ -44,7 +45,7 @@ static void set(struct scene *s, struct guc_list **l, const char *name, const ch
 static const char *diff(struct scene *s)
 {
 	s->sql.len = 0;
-	guc_list_diff(s->want, s->now, &s->sql);
+	guc_list_diff(s->want, s->now, s->first, &s->sql);
 	buf_add_u8(&s->sql, 0);
 	return (const char *)s->sql.p;
 }
@@ -130,6 +131,20 @@ static void another_role_means_all_anew(void **state)
 	assert_string_equal(diff(s), "RESET role;RESET work_mem;" SET("work_mem", "1MB"));
 }
 
+static void what_each_session_begins_with_is_done_again_behind_a_reset(void **state)
+{
+	struct scene *s = *state;
+
+	s->first = "SET a = 1";
+	set(s, &s->now, "a", "9");
+	assert_string_equal(diff(s), "RESET a;SET a = 1;");
+	set(s, &s->want, "b", "2");
+	set(s, &s->now, "b", "2");
+	assert_string_equal(diff(s), "RESET b;RESET a;SET a = 1;" SET("b", "2"));
+	set(s, &s->want, "a", "5");
+	assert_string_equal(diff(s), SET("a", "5"));
+}
+
 static void the_order_in_which_they_were_set_is_kept(void **state)
 {
 	struct scene *s = *state;
@@ -204,6 +219,7 @@ int main(void)
 		TEST(equal_lists_are_the_same_and_differ_in_nothing),
 		TEST(only_differences_are_sent),
 		TEST(another_role_means_all_anew),
+		TEST(what_each_session_begins_with_is_done_again_behind_a_reset),
 		TEST(the_order_in_which_they_were_set_is_kept),
 		TEST(a_quote_cannot_break_out),
 		TEST(the_session_user_is_reset_by_its_own_words),
