@@ -83,7 +83,7 @@ void relay_watch_idle(struct client *c)
 	struct server *s = c->server;
 	usec_t limit = c->pool->policy.idle_transaction_timeout;
 
-	if (s->status == 'I' && c->ties)
+	if (c->ties && c->may_part) /* between transactions */
 		limit = c->pool->policy.client_idle_timeout;
 	if (!limit || (c->mode == POOL_SESSION && s->status == 'I'))
 		return;

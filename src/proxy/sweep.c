@@ -45,7 +45,7 @@ static void idle_too_long(struct client *c)
 {
 	struct err err;
 
-	if (c->server && c->server->status != 'I')
+	if (c->server && !(c->ties && c->may_part))
 		err_set(&err, SQLSTATE_IDLE_TRANSACTION, "idle transaction timeout");
 	else
 		err_set(&err, SQLSTATE_CLIENT_IDLE, "client_idle_timeout");

@@ -205,7 +205,9 @@ def test_a_server_changes_hands_at_the_ceiling(single):
 		assert a.value("select pg_backend_pid()") == pid
 
 
-def test_nothing_of_one_org_crosses_to_the_next(single, pg):
+def test_nothing_of_one_org_crosses_to_the_next(pg, pooler):
+	# allow: whoever holds what cannot follow would keep the server else
+	single = pooler(settings={"max_server_conn": 1, "default_pool_size": 1, "session_features": "allow"})
 	a, b = single.raw(params=by_startup("a")), single.raw(params=by_startup("b"))
 	default = b.value("show work_mem")
 	pid = a.value("select pg_backend_pid()")

@@ -275,14 +275,12 @@ def test_p27_a_client_that_is_killed_leaves_nothing(pg, one):
 
 # --- P-28
 
-BUILT_LATER = "built by a later change: settings made by the text of a statement follow their client"
 UNREPORTED = [("select pg_catalog.set_config('search_path','',false)", "search_path"),
               ("set search_path = pg_catalog", "search_path"),
               ("set client_min_messages = error", "client_min_messages"),
               ("select set_config('statement_timeout', '12345', false)", "statement_timeout")]
 
 
-@pytest.mark.skip(reason=BUILT_LATER)
 @pytest.mark.parametrize("sets,name", UNREPORTED)
 def test_p28_a_setting_that_is_not_reported_stays_with_its_client(one, sets, name):
 	a, b = one.raw(), one.raw()
@@ -354,7 +352,6 @@ def test_p28_pg_dump_disturbs_nobody_where_servers_are_reset(pg, pooler):
 	assert "CREATE TABLE public.ct" in dump_beside_a_checker(weir)
 
 
-@pytest.mark.skip(reason=BUILT_LATER)
 def test_p28_pg_dump_disturbs_nobody(pg, pooler):
 	weir = pooler(settings={"default_pool_size": 1, "ignore_startup_parameters": "extra_float_digits"})
 	assert "CREATE TABLE public.ct" in dump_beside_a_checker(weir)
