@@ -45,6 +45,8 @@ const char *tls_sni(const struct tls *t);              /* the name the client as
 bool tls_alpn_is_postgresql(const struct tls *t);
 void tls_print(const struct tls *t, char out[64]);     /* "TLSv1.3/TLS_AES_256_GCM_SHA384" */
 bool tls_peer_has_cert(const struct tls *t);
+/* The peer certificate's i-th name: its CN, then DNS names and URIs of the SAN; the caller's to free, NULL: there are no more. */
+char *tls_peer_name(const struct tls *t, int i);
 bool tls_peer_names(const struct tls *t, const char *name); /* is name the CN or a DNS SAN of the peer's certificate */
 /* Channel binding tls-server-end-point (RFC 5929): the server certificate's hash; 0 when there is none. */
 size_t tls_end_point(const struct tls *t, uint8_t out[64]);

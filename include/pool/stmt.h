@@ -12,6 +12,7 @@ struct stmt {
 	int refs;
 	uint64_t settings;       /* see stmt_of */
 	bool forgets;            /* it may be DEALLOCATE ALL or DISCARD ALL; the proxy's */
+	bool changes_org;        /* it is a change of org (proxy/speak); the proxy's */
 	bool touches;            /* it may touch what the session holds (proxy/inventory); the proxy's */
 	bool retired;            /* 0A000 was seen: a Parse of the same text makes a new one */
 	uint64_t serial;         /* 64 bits: a name must not come round while an old server still has it */

@@ -17,6 +17,7 @@ struct greet;
 struct console;
 struct lookup;
 struct inventory;
+struct speak;
 
 #define FIRST_WORD 16 /* bytes of a statement that are remembered */
 
@@ -27,6 +28,7 @@ struct unnamed {
 	bool known;
 	bool deallocates; /* it stands for a DEALLOCATE of the name in client->deallocates */
 	bool forgets;     /* it may be DEALLOCATE ALL or DISCARD ALL */
+	bool changes_org; /* it is a change of org (proxy/speak) */
 	bool touches;     /* it may touch what the session holds (proxy/inventory) */
 };
 
@@ -66,6 +68,8 @@ struct client {
 	struct guc_list *start;    /* ref: ... and what they were, of those that it changed since: to them RESET leads */
 	uint32_t reset_due;        /* bits of gucs: the transaction at hand may have reset them */
 	struct guc_list *named;    /* ref: the same of settings that PostgreSQL does not report */
+	struct speak *speak;       /* owns: a change of org half done, or a visit to another org (proxy/speak); NULL: none */
+	bool speaks;               /* it has prepared a change of org at least once */
 	struct inventory *inventory; /* owns: what of its session the server is to be asked for (proxy/inventory); NULL: nothing */
 	uint16_t touched;          /* TOUCH() bits: what that may be */
 	uint16_t ties;             /* TOUCH() bits: what ties it to its server; it counts in org->pinned then */

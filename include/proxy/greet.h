@@ -13,6 +13,8 @@ bool greet_is_cancel(const struct client *c);       /* it is a cancel request, w
 void greet_timeout(struct client *c);               /* client_login_timeout */
 void greet_free(struct client *c);
 
+/* As PostgreSQL takes it; the caller's to free. */
+char *application_name_clean(const char *name);
 /* What the login revealed (SCRAM keys, clear password, auth_query's secret) goes to the target that will need it, but only when
  * its server user is the very user that logged in. Called by client_welcome; c->greet is freed after it. */
 void greet_teach(struct client *c, struct target *t);

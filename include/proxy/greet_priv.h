@@ -45,6 +45,8 @@ struct greet {
 	struct buf packet;              /* owns: the startup packet, or a cancel request's key */
 	struct startup *startup;        /* owns; borrows packet; NULL until it is there */
 	char *application_name;         /* owns; as asked for, uncut; NULL: not asked for */
+	char *said_user;                /* owns; the user's name as the client gave it, where an org was split off (user_suffix) */
+	const char *user_suffix;        /* borrows said_user; NULL: none */
 	const struct conf_entry *entry; /* borrows setup's, or made; NULL: the console, or no such database */
 	struct conf_entry *made;        /* owns: entry, when it came of the * line */
 	struct lookup *lookup;          /* owns, while auth_query is asked */

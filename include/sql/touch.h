@@ -22,9 +22,10 @@ struct touches {
 	unsigned takes; /* the ties among it that the text itself asks for, for certain */
 };
 
-/* name: folded as PostgreSQL folds it; NULL: all settings (RESET ALL). */
-enum touch_how { TOUCH_SET, TOUCH_RESET };
-typedef void (*touch_name_fn)(void *arg, const char *name, enum touch_how how);
+/* name: folded as PostgreSQL folds it; NULL: all settings (RESET ALL). value: a constant that it is set to; NULL: none, or not known. LOCAL: until the
+ * end of the transaction, so it is not among what is asked. */
+enum touch_how { TOUCH_SET, TOUCH_RESET, TOUCH_LOCAL };
+typedef void (*touch_name_fn)(void *arg, const char *name, const char *value, enum touch_how how);
 
 /* Is it worth a look? Runs for every text: a few comparisons and three searches for a byte. tied: does the session hold ties, which it may give up? */
 enum touch_look { TOUCH_LOOK_FOR_TAKING, TOUCH_LOOK_FOR_GIVING_TOO };

@@ -18,5 +18,6 @@ bool seats_take_process(struct seats *s, const struct conf *c, struct err *err);
 bool seats_take_entry(struct seats *s, struct tally *entry, int most, struct err *err); /* max_db_client_connections */
 bool seats_take_user(struct seats *s, struct tally *user, int most, struct err *err);
 bool seats_take_org(struct seats *s, struct org *org, int most, struct err *err);
+bool seats_move_org(struct seats *s, struct org *org, int most, struct err *err); /* from one org to another; as before where it fails */
 void seats_give(struct seats *s);
 int seats_process_count(void);

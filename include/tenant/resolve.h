@@ -11,7 +11,10 @@ struct claims {
 	const char *application_name; /* from the startup packet or its options */
 	const char *options;          /* the options parameter */
 	const char *user;
-	const char *sni;
+	const char *user_suffix;      /* what stood behind the last point of the name that the client gave, where that is not a user as a whole */
+	const char *sni;              /* the server name of TLS */
+	char **cert_names;            /* of the client's certificate, proven by TLS: the common name first */
+	int n_cert_names;
 };
 
 struct verdict_org {

@@ -176,6 +176,8 @@ struct setup *setup_new(struct conf *conf, const struct setup *old, struct err *
 
 	atomic_init(&s->refs, 1);
 	s->conf = conf;
+	s->org_by_comment = conf_in_list_fold(conf->set.org_sources, "comment");
+	s->org_by_name = conf_in_list_fold(conf->set.org_sources, "application_name");
 	if (!gucs_fill(s, old, err) || !tls_build(s, old, err))
 		setup_drop(&s);
 	return s;

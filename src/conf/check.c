@@ -13,10 +13,10 @@ static const struct word org_sources[] = {
 	{"startup", 0, WORD_BUILT},
 	{"options", 0, WORD_BUILT},
 	{"application_name", 0, WORD_BUILT},
-	{"user_suffix", 0, WORD_UNBUILT},
-	{"sni", 0, WORD_UNBUILT},
-	{"cert", 0, WORD_UNBUILT},
-	{"comment", 0, WORD_UNBUILT},
+	{"user_suffix", 0, WORD_BUILT},
+	{"sni", 0, WORD_BUILT},
+	{"cert", 0, WORD_BUILT},
+	{"comment", 0, WORD_BUILT},
 	{NULL, 0, WORD_BUILT},
 };
 
@@ -35,6 +35,16 @@ static bool check_org_sources(const char *value, struct err *err)
 			return err_set(err, "22023", "org_sources: \"%.*s\" is no source of an org", at.len > 64 ? 64 : (int)at.len, at.p);
 	}
 	return true;
+}
+
+/* Only a name with a point is the application's own; a setting of PostgreSQL's would be set for every client. */
+static bool check_org_guc(const char *value, struct err *err)
+{
+	const char *point = strchr(value, '.');
+
+	if (!*value || (point && point != value && point[1] && strlen(value) < 64))
+		return true;
+	return err_set(err, "22023", "org_guc: a custom setting is expected, with a point in its name, as in app.current_org");
 }
 
 static bool check_org_pattern(const char *value, struct err *err)
@@ -114,6 +124,7 @@ static const struct {
 	{"auth_dbname", check_auth_dbname},
 	{"client_tls_protocols", check_client_tls_protocols},
 	{"server_tls_protocols", check_server_tls_protocols},
+	{"org_guc", check_org_guc},
 	{"org_pattern", check_org_pattern},
 	{"org_sources", check_org_sources},
 	{"syslog_facility", check_syslog_facility},
@@ -125,20 +136,4 @@ bool check_setting(const char *name, const char *value, struct err *err)
 		if (strcmp(checks[i].name, name) == 0)
 			return checks[i].check(value, err);
 	return true;
-}
-
-const char *check_unbuilt_part(const char *name, const char *value)
-{
-	struct comma at = {value, 0, NULL};
-
-	if (strcmp(name, "org_sources") != 0)
-		return NULL;
-	while (comma_next(&at)) {
-		char word[32];
-		const struct word *w = comma_copy(&at, word, sizeof(word)) ? word_find(org_sources, word) : NULL;
-
-		if (w && w->state == WORD_UNBUILT)
-			return w->name;
-	}
-	return NULL;
 }

@@ -163,7 +163,6 @@ static void setting_row(struct load *l, const struct row *row)
 {
 	const struct setting *s = setting_find(row->key);
 	struct err err = {0};
-	const char *part;
 
 	if (!s) {
 		unknown_setting(l, row);
@@ -175,9 +174,6 @@ static void setting_row(struct load *l, const struct row *row)
 	}
 	if (setting_flags(s) & SETTING_UNBUILT && is_changed(l->conf, s))
 		load_unbuilt(l, row, "%s", setting_name(s));
-	part = check_unbuilt_part(setting_name(s), row->value);
-	if (part)
-		load_unbuilt(l, row, "%s: %s", setting_name(s), part);
 }
 
 static void read_settings(struct load *l)
@@ -307,7 +303,7 @@ static bool set_one(struct conf *c, const struct setting *s, const char *value, 
 {
 	if (!setting_parse(s, &c->set, value, err))
 		return false;
-	if ((setting_flags(s) & SETTING_UNBUILT && is_changed(c, s)) || check_unbuilt_part(setting_name(s), value))
+	if (setting_flags(s) & SETTING_UNBUILT && is_changed(c, s))
 		return err_set(err, "0A000", "%s is not built yet", setting_name(s));
 	return true;
 }

@@ -673,6 +673,52 @@ bool tls_peer_names(const struct tls *t, const char *name)
 	return cert && *name && (cn_is(cert, name) || san_has(cert, name));
 }
 
+/* NULL where a NUL hides a rest. */
+static char *text_copy(const ASN1_STRING *text)
+{
+	uint8_t *utf8 = NULL;
+	int len = ASN1_STRING_to_UTF8(&utf8, text);
+	char *copy = NULL;
+
+	if (len < 0)
+		return NULL;
+	if (!memchr(utf8, 0, (size_t)len))
+		copy = mem_strn((const char *)utf8, (size_t)len);
+	OPENSSL_free(utf8);
+	return copy;
+}
+
+static char *cn_copy(const X509 *cert)
+{
+	const X509_NAME *subject = X509_get_subject_name(cert);
+	int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+
+	return at < 0 ? mem_str("") : text_copy(X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
+}
+
+static char *san_copy(const X509 *cert, int i)
+{
+	GENERAL_NAMES *all = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
+	char *copy = NULL;
+
+	for (int k = 0; !copy && k < sk_GENERAL_NAME_num(all); k++) {
+		const GENERAL_NAME *one = sk_GENERAL_NAME_value(all, k);
+		if ((one->type == GEN_DNS || one->type == GEN_URI) && i-- == 0)
+			copy = text_copy(one->d.ia5);
+	}
+	GENERAL_NAMES_free(all);
+	return copy;
+}
+
+char *tls_peer_name(const struct tls *t, int i)
+{
+	const X509 *cert = SSL_get0_peer_certificate(t->ssl);
+
+	if (!cert)
+		return NULL;
+	return i == 0 ? cn_copy(cert) : san_copy(cert, i - 1);
+}
+
 /* RFC 5929 chapter 4.1: the hash of the certificate's signature, but SHA-256 in place of MD5 and SHA-1. A signature without
  * one hash (Ed25519) has no end point defined. */
 static const EVP_MD *end_point_hash(X509 *cert)

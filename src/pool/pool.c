@@ -220,6 +220,12 @@ static enum cap caps_take(struct pool *p)
 	return CAP_NONE;
 }
 
+/* PostgreSQL itself has no more connections to give: whoever waits for one gets the next that comes free, as at a ceiling of ours. */
+static bool target_is_full(const struct target *t)
+{
+	return t->failing_since && t->n_servers > t->n_logins && strcmp(t->last_err.sqlstate, SQLSTATE_TOO_MANY) == 0;
+}
+
 static enum cap open_one(struct pool *p)
 {
 	bool reserve;
@@ -227,7 +233,7 @@ static enum cap open_one(struct pool *p)
 	if (pool_is_held(p) || !pool_has_room(p, &reserve))
 		return CAP_POOL;
 	if (logins_are_enough(p))
-		return CAP_LATER;
+		return target_is_full(p->target) ? CAP_CLUSTER : CAP_LATER;
 	enum cap cap = caps_take(p);
 	if (cap != CAP_NONE)
 		return cap;

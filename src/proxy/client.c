@@ -7,6 +7,7 @@
 #include "proxy/inventory.h"
 #include "proxy/link.h"
 #include "proxy/relay.h"
+#include "proxy/speak.h"
 #include "proxy/sweep.h"
 #include "proxy/welcome.h"
 #include "proxy/worker.h"
@@ -175,6 +176,9 @@ static void let_go(struct client *c)
 	mem_free(c->deallocates);
 	gucs_clear(&c->gucs);
 	inventory_free(c);
+	speak_free(c);
+	guc_list_drop(&c->named);
+	guc_list_drop(&c->start);
 	if (c->pool)
 		pool_client_drop(c->pool);
 	seats_give(&c->seats);

@@ -236,6 +236,34 @@ static void find_entry(struct client *c)
 	refuse_later(g, &err);
 }
 
+/* user.org: the name says the org behind its last point, unless it is a user as a whole. */
+static void split_user(struct client *c)
+{
+	struct greet *g = c->greet;
+	const struct conf *conf = g->setup->conf;
+	char *point = strrchr(c->user, '.');
+
+	if (!conf_in_list_fold(conf->set.org_sources, "user_suffix") || conf_login(conf, c->user) || conf_user(conf, c->user) || !point || point == c->user || !point[1])
+		return;
+	g->said_user = mem_str(c->user);
+	g->user_suffix = g->said_user + (point + 1 - c->user);
+	if (strcmp(c->database, c->user) == 0) /* it was not asked for: the user's is meant */
+		c->database[point - c->user] = 0;
+	*point = 0;
+}
+
+/* More names than this are not looked at. */
+#define CERT_NAMES_MOST 32
+
+static int cert_names(const struct client *c, char *names[CERT_NAMES_MOST])
+{
+	int n = 0;
+
+	while (c->stream.tls && n < CERT_NAMES_MOST && (names[n] = tls_peer_name(c->stream.tls, n)) != NULL)
+		n++;
+	return n;
+}
+
 static const char *options_of(const struct startup *s)
 {
 	for (int i = s->n_params; i-- > 0;)
@@ -247,12 +275,16 @@ static const char *options_of(const struct startup *s)
 static void name_org(struct client *c)
 {
 	struct greet *g = c->greet;
+	char *names[CERT_NAMES_MOST];
 	struct claims said = {
 		.startup = g->startup,
 		.application_name = g->application_name,
 		.options = options_of(g->startup),
 		.user = c->user,
+		.user_suffix = g->user_suffix,
 		.sni = c->stream.tls ? tls_sni(c->stream.tls) : NULL,
+		.cert_names = names,
+		.n_cert_names = cert_names(c, names),
 	};
 	struct verdict_org verdict;
 	struct err err;
@@ -261,6 +293,8 @@ static void name_org(struct client *c)
 		refuse_later(g, &err);
 	else
 		memcpy(g->org_id, verdict.id, sizeof(g->org_id));
+	while (said.n_cert_names)
+		mem_free(names[--said.n_cert_names]);
 }
 
 static void note_replication(struct greet *g)
@@ -338,6 +372,8 @@ static enum greeting step_admit(struct client *c, struct span *in)
 
 	(void)in;
 	g->console = is_console(c->database);
+	if (!g->console)
+		split_user(c);
 	if (!secure_enough(c, &err) || !still_open(c, &err) || !names_fit(c, &err) || !greet_params_check(c, &err))
 		return greet_refuse(c, &err, NULL);
 	if (g->console)
@@ -676,6 +712,7 @@ void greet_free(struct client *c)
 	conf_entry_free(&g->made);
 	setup_drop(&g->setup);
 	mem_free(g->application_name);
+	mem_free(g->said_user);
 	mem_free(g->startup);
 	buf_free(&g->packet);
 	buf_free(&g->answer);

@@ -212,7 +212,7 @@ static enum greeting judge_md5(struct client *c, struct span body)
 
 	if (!password_text(body, &sent))
 		return garbled(c, "invalid password packet size");
-	if (!g->known || !password_md5_matches(&g->secret, c->user, g->salt, sent))
+	if (!g->known || !password_md5_matches(&g->secret, g->said_user ? g->said_user : c->user, g->salt, sent))
 		return fail(c, "password authentication failed");
 	return prove(c);
 }

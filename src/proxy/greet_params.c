@@ -97,7 +97,7 @@ static bool apply(struct walk *w, const char *name, const char *value, struct er
 }
 
 /* As PostgreSQL takes it: only printable ASCII, cut to the size of a name (guc.c up to version 15). */
-static char *clean_name(const char *name)
+char *application_name_clean(const char *name)
 {
 	char *clean = mem_strn(name, strnlen(name, NAME_MOST));
 
@@ -110,12 +110,12 @@ static char *clean_name(const char *name)
 static char *name_with_host(const struct client *c, const char *name)
 {
 	char peer[ADDR_TEXT], text[NAME_MOST + 1];
-	char *clean = clean_name(name ? name : "app");
+	char *clean = application_name_clean(name ? name : "app");
 
 	addr_print(&c->addr, peer);
 	snprintf(text, sizeof(text), "%s - %.60s", clean, peer);
 	mem_free(clean);
-	return clean_name(text);
+	return application_name_clean(text);
 }
 
 bool greet_params_check(struct client *c, struct err *err)
@@ -128,7 +128,7 @@ bool greet_params_check(struct client *c, struct err *err)
 	if (g->setup->conf->set.application_name_add_host)
 		c->application_name = name_with_host(c, g->application_name);
 	else if (g->application_name)
-		c->application_name = clean_name(g->application_name);
+		c->application_name = application_name_clean(g->application_name);
 	return true;
 }
 

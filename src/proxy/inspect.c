@@ -9,6 +9,7 @@
 #include "proxy/inventory.h"
 #include "proxy/link.h"
 #include "proxy/parcel.h"
+#include "proxy/speak.h"
 #include "proxy/worker.h"
 #include "sql/statement.h"
 #include "wire/reader.h"
@@ -233,7 +234,9 @@ static bool parse_unnamed(struct client *c, const uint8_t *body, size_t len)
 	u->serial = ++c->unnamed_serial;
 	u->deallocates = n != NULL;
 	u->forgets = c->stmts.count && may_forget(body, sql_len);
-	u->touches = inventory_may(c, body, sql_len);
+	u->touches = inventory_may(c, body, sql_len) || c->worker->setup->org_by_comment;
+	u->changes_org = speak_is_change(c, body, sql_len);
+	c->speaks |= u->changes_org;
 	u->body.len = 0;
 	if (n) {
 		mem_free(c->deallocates);
@@ -309,8 +312,10 @@ static void parse_named(struct client *c, const char *name, const uint8_t *body,
 	struct stmt *st = stmt_of(&c->worker->stmt_book, body, len, settings_of_meaning(c));
 	if (st->refs == 1) {
 		st->forgets = may_forget(body, strnlen((const char *)body, len));
-		st->touches = inventory_may(c, body, strnlen((const char *)body, len));
+		st->touches = inventory_may(c, body, strnlen((const char *)body, len)) || c->worker->setup->org_by_comment;
+		st->changes_org = speak_is_change(c, body, strnlen((const char *)body, len));
 	}
+	c->speaks |= st->changes_org;
 	struct stmt_name *n = stmt_name_new(name, st);
 	stmt_name_put(&c->stmts, n);
 	bool there = stmt_set_use(&s->stmts, st);
@@ -422,15 +427,15 @@ static const uint8_t *touching_text(const struct client *c, const char *name)
 	const struct stmt_name *n;
 
 	if (name[0] == 0)
-		return c->unnamed.known && c->unnamed.touches && inventory_watches(c) ? c->unnamed.body.p : NULL;
+		return c->unnamed.known && c->unnamed.touches && inventory_reads(c) ? c->unnamed.body.p : NULL;
 	n = stmt_name_find(&c->stmts, name);
-	return n && n->stmt->touches && inventory_watches(c) ? n->stmt->body : NULL;
+	return n && n->stmt->touches && inventory_reads(c) ? n->stmt->body : NULL;
 }
 
 #define TOUCHING_BIND_MOST (64 * 1024) /* the values of a larger one are not looked at */
 
 /* Behind the names of a Bind: format codes, then the values. */
-static void note_values(struct client *c, const uint8_t *p, const uint8_t *end)
+static bool note_values(struct client *c, const uint8_t *p, const uint8_t *end, struct err *err)
 {
 	struct reader r = reader_of(p, (size_t)(end - p));
 
@@ -438,8 +443,10 @@ static void note_values(struct client *c, const uint8_t *p, const uint8_t *end)
 	for (uint16_t n = read_u16(&r); n > 0 && !r.bad; n--) {
 		uint32_t len = read_u32(&r);
 		struct span value = read_bytes(&r, len == UINT32_MAX ? 0 : len);
-		inventory_note_value(c, value.p, value.len);
+		if (!inventory_note_value(c, value.p, value.len, err))
+			return false;
 	}
+	return true;
 }
 
 /* Only the two names at the front are looked at; the values pass as they come. */
@@ -466,15 +473,13 @@ static enum inspected inspect_bind(struct client *c, const uint8_t *p, const str
 	const char *to = server_name(c, (const char *)name, &plan);
 	if (portal[0] == 0)
 		note_portal(c, (const char *)name, plan);
-	if (!touching || inventory_note(c, touching, strlen((const char *)touching), &err)) {
+	if (!touching || (note_values(c, name_end + 1, end, &err) && inventory_note(c, touching, strlen((const char *)touching), &err))) {
 		push_plan(c, REPLY_BIND, plan);
 	} else {
 		stmt_drop(&plan);
 		expect_refused(c, REPLY_BIND, &err);
 		to = REFUSED;
 	}
-	if (touching)
-		note_values(c, name_end + 1, end);
 	if (to == (const char *)name) {
 		*used = 0;
 		return INSPECT_DONE;
@@ -606,7 +611,7 @@ static enum inspected inspect_query(struct client *c, const uint8_t *p, const st
 	bool refused;
 
 	note_first(c, sql, len);
-	if (inventory_watches(c)) {
+	if (inventory_reads(c)) {
 		enum inspected watched = watch_query(c, sql, f, want, &refused);
 		if (watched != INSPECT_DONE || refused) {
 			*used = f->size;

@@ -12,6 +12,7 @@
 
 #include "proxy/link.h"
 #include "proxy/relay.h"
+#include "proxy/speak.h"
 #include "proxy/sweep.h"
 #include "proxy/worker.h"
 #include "sql/touch.h"
@@ -51,6 +52,12 @@ bool inventory_watches(const struct client *c)
 	return !set->server_reset_query_always || !set->server_reset_query[0]; /* else nothing outlives a transaction, by the operator's wish */
 }
 
+bool inventory_reads(const struct client *c)
+{
+	const struct conf *conf = c->worker->setup->conf;
+	return !conf->pgbouncer || conf->set.org_guc[0] || inventory_watches(c);
+}
+
 static struct inventory *inventory_of(struct client *c)
 {
 	if (!c->inventory) {
@@ -80,9 +87,8 @@ static uint32_t bit_of(const struct client *c, const char *name)
 	return i < 0 ? 0 : 1u << i;
 }
 
-static void note_name(void *arg, const char *name, enum touch_how how)
+static void note_name(struct client *c, const char *name, enum touch_how how)
 {
-	struct client *c = arg;
 	struct inventory *v = inventory_of(c);
 
 	if (!name) { /* RESET ALL */
@@ -111,6 +117,23 @@ static void note_name(void *arg, const char *name, enum touch_how how)
 		note_name(c, "role", TOUCH_SET); /* it goes with it */
 }
 
+/* What a text is read with. */
+struct reading {
+	struct client *client;
+	struct err *err;
+	bool refused; /* it sets what is not the client's to set */
+};
+
+static void read_name(void *arg, const char *name, const char *value, enum touch_how how)
+{
+	struct reading *r = arg;
+
+	if (name && !r->refused && !speak_may_set(r->client, name, value, r->err))
+		r->refused = true;
+	if (!r->refused && how != TOUCH_LOCAL && inventory_watches(r->client))
+		note_name(r->client, name, how);
+}
+
 static enum touch_look look_of(const struct client *c)
 {
 	return c->ties ? TOUCH_LOOK_FOR_GIVING_TOO : TOUCH_LOOK_FOR_TAKING;
@@ -118,7 +141,7 @@ static enum touch_look look_of(const struct client *c)
 
 bool inventory_may(const struct client *c, const uint8_t *sql, size_t len)
 {
-	return inventory_watches(c) && touch_may(sql, len, TOUCH_LOOK_FOR_GIVING_TOO);
+	return inventory_reads(c) && touch_may(sql, len, TOUCH_LOOK_FOR_GIVING_TOO);
 }
 
 void inventory_print_ties(unsigned ties, char out[TIES_TEXT])
@@ -166,24 +189,34 @@ static void touch(struct client *c, unsigned what)
 
 bool inventory_note(struct client *c, const uint8_t *sql, size_t len, struct err *err)
 {
+	struct reading r = {c, err, false};
+
+	if (!speak_may_run(c, sql, len, err))
+		return false;
 	if (!touch_may(sql, len, look_of(c)))
 		return true;
-	struct touches t = touch_find(sql, len, note_name, c);
+	struct touches t = touch_find(sql, len, read_name, &r);
+	if (r.refused)
+		return false;
+	if (!inventory_watches(c))
+		return true;
 	if (!may_take(c, t.takes, err))
 		return false;
 	touch(c, t.asks);
 	return true;
 }
 
-void inventory_note_value(struct client *c, const uint8_t *value, size_t len)
+bool inventory_note_value(struct client *c, const uint8_t *value, size_t len, struct err *err)
 {
+	struct reading r = {c, err, false};
 	char name[64];
 
 	if (!touch_is_own_name(value, len))
-		return;
+		return true;
 	memcpy(name, value, len);
 	name[len] = 0;
-	note_name(c, name, TOUCH_SET);
+	read_name(&r, name, NULL, TOUCH_SET);
+	return !r.refused;
 }
 
 void inventory_note_unread(struct client *c)
@@ -222,6 +255,7 @@ void inventory_note_tag(struct client *c, const uint8_t *tag, size_t len)
 void inventory_discarded(struct client *c)
 {
 	guc_list_drop(&c->named);
+	speak_name_org(c);
 	c->reset_due = UINT32_MAX;
 	if (c->ties)
 		touch(c, TOUCH(GIVES));
@@ -459,6 +493,7 @@ static void answered(struct client *c, bool all)
 		ties |= TOUCH(MANY);
 	guc_list_drop(&c->named);
 	c->named = guc_list_ref(v->named);
+	speak_name_org(c);
 	guc_list_drop(&s->named);
 	s->named = guc_list_ref(v->named);
 	if (ties && c->worker->setup->conf->set.session_features == FEATURES_REJECT && !refuse_feature(ties, &err)) {
@@ -573,7 +608,5 @@ void inventory_free(struct client *c)
 	if (c->ties)
 		tally_give(&c->org->pinned);
 	c->ties = 0;
-	guc_list_drop(&c->named);
-	guc_list_drop(&c->start);
 	inventory_end(c);
 }

@@ -3,6 +3,7 @@
 
 #include "proxy/parcel.h"
 #include "proxy/relay.h"
+#include "proxy/speak.h"
 #include "proxy/sweep.h"
 #include "proxy/welcome.h"
 #include "proxy/worker.h"
@@ -242,6 +243,7 @@ void link_part(struct client *c)
 	c->holding = false;
 	c->xact_at = 0;
 	c->deadline_query = c->deadline_xact = 0;
+	speak_visit_end(c);
 	link_idle(c);
 	client_move(c, CLIENT_IDLE);
 	/* Either may be paused for the backlog of the other, who will not tell it any more. */

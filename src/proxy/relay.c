@@ -11,6 +11,7 @@
 #include "proxy/inventory.h"
 #include "proxy/link.h"
 #include "proxy/parcel.h"
+#include "proxy/speak.h"
 #include "proxy/sweep.h"
 #include "proxy/worker.h"
 #include "wire/frame.h"
@@ -38,6 +39,7 @@ static bool answer_alone(struct client *c, const struct frame *f)
 	case 'S':
 		msg_ready(parcel_made(c->worker->to_client), 'I');
 		c->refusing = false;
+		speak_sync(c);
 		return true;
 	case 'H':
 	case 'c':
@@ -204,6 +206,14 @@ static size_t wanted(const struct frame *f)
 	return f->size < most ? f->size : most;
 }
 
+/* It waits for what the server has to say yet. */
+static enum step hold(struct client *c)
+{
+	c->holding = true;
+	stream_pause(&c->stream);
+	return STEP_STOP;
+}
+
 /* One message at the front: p has f->have bytes of it. Moves *used over what was dealt with. */
 static enum step client_message(struct client *c, const uint8_t *p, const struct frame *f, size_t *used)
 {
@@ -231,10 +241,33 @@ static enum step client_message(struct client *c, const uint8_t *p, const struct
 		bad_client(c, "PQexec disallowed", 0);
 		return STEP_STOP;
 	}
+	if (speak_concerns(c, p, f)) {
+		switch (speak_message(c, p, f, &done, &want)) {
+		case SPOKEN_DONE:
+			*used += done;
+			return STEP_ON;
+		case SPOKEN_MORE:
+			stream_want(&c->stream, want);
+			return STEP_MORE;
+		case SPOKEN_HOLD:
+			return hold(c);
+		case SPOKEN_NOT:
+			break;
+		}
+	}
 	if (!c->server) {
 		if (answer_alone(c, f)) {
 			*used += c->pass_left ? 0 : f->size;
 			return STEP_ON;
+		}
+		if (c->worker->setup->org_by_comment) {
+			enum spoken visit = speak_visit(c, p, f, &done, &want);
+			if (visit == SPOKEN_MORE) {
+				stream_want(&c->stream, want);
+				return STEP_MORE;
+			}
+			if (visit == SPOKEN_DONE)
+				return STEP_ON;
 		}
 		parcel_send(c->worker->to_client, &c->stream); /* link_get may end the client, and what stands in the parcel would be the next one's */
 		if (!link_get(c))
@@ -247,9 +280,7 @@ static enum step client_message(struct client *c, const uint8_t *p, const struct
 		stream_want(&c->stream, want);
 		return STEP_MORE;
 	case INSPECT_HOLD:
-		c->holding = true;
-		stream_pause(&c->stream);
-		return STEP_STOP;
+		return hold(c);
 	case INSPECT_BAD:
 		bad_client(c, "malformed message from client", 0);
 		return STEP_STOP;
@@ -760,6 +791,7 @@ void relay_cancel_waiting(struct client *c)
 	struct err err;
 
 	pool_give_up(&c->waiter);
+	speak_visit_end(c);
 	c->deadline_wait = c->deadline_notice = 0;
 	if (c->welcome_due || frame_peek(left.p, left.len, &f) != PARSE_OK) {
 		err_set(&err, SQLSTATE_CANCELED, "canceling statement due to user request");

@@ -5,6 +5,7 @@
 #include "proxy/greet.h"
 #include "proxy/link.h"
 #include "proxy/parcel.h"
+#include "proxy/speak.h"
 #include "proxy/sweep.h"
 #include "proxy/worker.h"
 #include "wire/frame.h"
@@ -83,6 +84,7 @@ static bool join_pool(struct client *c)
 	conf_entry_free(&made);
 	pool_client_add(c->pool);
 	count_add(&c->pool->counts.client_logins, 1);
+	speak_name_org(c);
 	greet_teach(c, c->pool->target);
 	greet_free(c);
 	c->slot = worker_slot_take(c->worker, c);

@@ -190,10 +190,11 @@ static void takes(struct finder *f, unsigned ties)
 	f->out->takes |= ties;
 }
 
-static void found_name(struct finder *f, const char *name, enum touch_how how)
+static void found_name(struct finder *f, const char *name, const char *value, enum touch_how how)
 {
-	f->out->asks |= TOUCH(NAMED);
-	f->name(f->arg, name, how);
+	if (how != TOUCH_LOCAL)
+		f->out->asks |= TOUCH(NAMED);
+	f->name(f->arg, name, value, how);
 }
 
 /* Steps over one argument of a call; true if it is the one word `lower`. Ends at the comma or the closing parenthesis. */
@@ -228,11 +229,10 @@ static void read_set_config(struct finder *f)
 	argument_is(f, "");
 	if (at_punct(f, ','))
 		advance(f);
-	if (argument_is(f, "true"))
-		return;
+	bool local = argument_is(f, "true");
 	if (known)
-		found_name(f, name, TOUCH_SET);
-	else
+		found_name(f, name, NULL, local ? TOUCH_LOCAL : TOUCH_SET);
+	else if (!local)
 		f->out->asks |= TOUCH(SETTINGS);
 }
 
@@ -272,7 +272,7 @@ static void read_own_names(struct finder *f, struct span text, int depth)
 		if (*scan.text.p == '$' && depth == 0)
 			read_own_names(f, inside_dollars(scan.text), 1);
 		else if (scan_value(&scan, name, sizeof(name)) && touch_is_own_name((const uint8_t *)name, strlen(name)))
-			found_name(f, name, TOUCH_SET);
+			found_name(f, name, NULL, TOUCH_SET);
 	}
 }
 
@@ -379,22 +379,25 @@ static void read_statement(struct finder *f, const struct statement *st)
 {
 	switch (st->kind) {
 	case STATEMENT_SET:
-		found_name(f, st->name, st->is_default ? TOUCH_RESET : TOUCH_SET);
+		found_name(f, st->name, st->has_value ? st->value : NULL, st->is_default ? TOUCH_RESET : TOUCH_SET);
+		break;
+	case STATEMENT_SET_LOCAL:
+		found_name(f, st->name, NULL, TOUCH_LOCAL);
 		break;
 	case STATEMENT_SET_OTHER:
 		if (st->name[0])
-			found_name(f, st->name, TOUCH_SET);
+			found_name(f, st->name, NULL, TOUCH_SET);
 		break;
 	case STATEMENT_SET_CHARACTERISTICS:
-		found_name(f, "default_transaction_isolation", TOUCH_SET);
-		found_name(f, "default_transaction_read_only", TOUCH_SET);
-		found_name(f, "default_transaction_deferrable", TOUCH_SET);
+		found_name(f, "default_transaction_isolation", NULL, TOUCH_SET);
+		found_name(f, "default_transaction_read_only", NULL, TOUCH_SET);
+		found_name(f, "default_transaction_deferrable", NULL, TOUCH_SET);
 		break;
 	case STATEMENT_RESET:
-		found_name(f, st->name, TOUCH_RESET);
+		found_name(f, st->name, NULL, TOUCH_RESET);
 		break;
 	case STATEMENT_RESET_ALL:
-		found_name(f, NULL, TOUCH_RESET);
+		found_name(f, NULL, NULL, TOUCH_RESET);
 		break;
 	case STATEMENT_LISTEN:
 		takes(f, TOUCH(LISTEN));

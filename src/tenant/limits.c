@@ -46,6 +46,20 @@ bool seats_take_org(struct seats *s, struct org *org, int most, struct err *err)
 	return true;
 }
 
+bool seats_move_org(struct seats *s, struct org *org, int most, struct err *err)
+{
+	struct org *old = s->org;
+
+	s->org = NULL;
+	if (!seats_take_org(s, org, most, err)) {
+		s->org = old;
+		return false;
+	}
+	if (old)
+		tally_give(&old->clients);
+	return true;
+}
+
 void seats_give(struct seats *s)
 {
 	if (s->process)

@@ -2,8 +2,7 @@
  * finds to claim(). Since two ids that differ refuse the login wherever they came from, the order of the sources decides
  * nothing but which of two is named first in that message.
  *
- * Sources that the configuration knows but that are not built yet (user_suffix, sni, cert, comment) have no row; the
- * loader warns about them. */
+ * The source `comment` has no row: it speaks for one transaction at a time (proxy/own). */
 #include "tenant/resolve.h"
 
 #include <ctype.h>
@@ -158,6 +157,34 @@ static bool from_application_name(struct inquiry *q)
 	return !name || !pattern_find(q->conf->set.org_pattern, name, &found) || claim(q, found);
 }
 
+static bool from_user_suffix(struct inquiry *q)
+{
+	return !q->claims->user_suffix || claim(q, span_str(q->claims->user_suffix));
+}
+
+static bool from_sni(struct inquiry *q)
+{
+	const char *name = q->claims->sni;
+
+	return !name || claim(q, (struct span){(const uint8_t *)name, strcspn(name, ".")});
+}
+
+/* A name in which org_pattern finds an org; where it finds none, the common name is the org's. */
+static bool from_cert(struct inquiry *q)
+{
+	bool found_one = false;
+	struct span found;
+
+	for (int i = 0; i < q->claims->n_cert_names; i++) {
+		if (!pattern_find(q->conf->set.org_pattern, q->claims->cert_names[i], &found))
+			continue;
+		found_one = true;
+		if (!claim(q, found))
+			return false;
+	}
+	return found_one || !q->claims->n_cert_names || claim(q, span_str(q->claims->cert_names[0]));
+}
+
 static const struct {
 	const char *name;
 	bool (*ask)(struct inquiry *q);
@@ -165,6 +192,9 @@ static const struct {
 	{"startup", from_startup},
 	{"options", from_options},
 	{"application_name", from_application_name},
+	{"user_suffix", from_user_suffix},
+	{"sni", from_sni},
+	{"cert", from_cert},
 };
 
 /* Asks the sources in the order in which the setting names them. */

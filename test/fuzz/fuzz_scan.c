@@ -3,6 +3,7 @@
 #include "base/verify.h"
 #include "sql/redact.h"
 #include "sql/statement.h"
+#include "sql/touch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len);
 
@@ -40,6 +41,14 @@ static void statements_walk(struct scan s)
 	verify(s.p == s.end);
 }
 
+static void name_is_bounded(void *arg, const char *name, const char *value, enum touch_how how)
+{
+	(void)arg;
+	verify(!name || has_room_left(name, 64));
+	verify(!value || has_room_left(value, 256));
+	verify(how == TOUCH_SET || how == TOUCH_RESET || how == TOUCH_LOCAL);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
 {
 	if (len == 0)
@@ -49,6 +58,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
 	tokens_walk(s, scan_next);
 	tokens_walk(s, scan_next_all);
 	statements_walk(s);
+	touch_may(p + 1, len - 1, TOUCH_LOOK_FOR_GIVING_TOO);
+	struct touches t = touch_find(p + 1, len - 1, name_is_bounded, NULL);
+	verify((t.takes & ~t.asks) == 0);
 
 	char line[40];
 	redact_sql((struct span){p + 1, len - 1}, line, sizeof(line));

@@ -12,11 +12,13 @@
 
 static char names[300];
 
-static void note_name(void *arg, const char *name, enum touch_how how)
+/* a name, with - before it when it is reset, ~ when it is local, and its value behind = */
+static void note_name(void *arg, const char *name, const char *value, enum touch_how how)
 {
+	static const char *const before[] = {[TOUCH_SET] = "", [TOUCH_RESET] = "-", [TOUCH_LOCAL] = "~"};
 	(void)arg;
 	size_t len = strlen(names);
-	snprintf(names + len, sizeof(names) - len, "%s%s ", how == TOUCH_RESET ? "-" : "", name ? name : "*");
+	snprintf(names + len, sizeof(names) - len, "%s%s%s%s ", before[how], name ? name : "*", value ? "=" : "", value ? value : "");
 }
 
 /* The text in a block of its exact size. */
@@ -74,16 +76,16 @@ static void settings_are_found_by_name(void **state)
 {
 	(void)state;
 	finds("SET search_path = a, b", TOUCH(NAMED), 0, "search_path ");
-	finds("set session Work_Mem to '8MB'", TOUCH(NAMED), 0, "work_mem ");
+	finds("set session Work_Mem to '8MB'", TOUCH(NAMED), 0, "work_mem=8MB ");
 	finds("SET app.user TO DEFAULT", TOUCH(NAMED), 0, "-app.user ");
-	finds("SET SCHEMA 'x'", TOUCH(NAMED), 0, "search_path ");
+	finds("SET SCHEMA 'x'", TOUCH(NAMED), 0, "search_path=x ");
 	finds("SET ROLE bob", TOUCH(NAMED), 0, "role ");
 	finds("SET SESSION AUTHORIZATION bob", TOUCH(NAMED), 0, "session_authorization ");
 	finds("RESET search_path", TOUCH(NAMED), 0, "-search_path ");
 	finds("RESET ALL", TOUCH(NAMED), 0, "-* ");
 	finds("RESET ROLE", TOUCH(NAMED), 0, "-role ");
-	finds("/* a /* b */ c */ SET a.b = 1", TOUCH(NAMED), 0, "a.b ");
-	finds("SELECT 1; SET a.b = 1; RESET c.d", TOUCH(NAMED), 0, "a.b -c.d ");
+	finds("/* a /* b */ c */ SET a.b = 1", TOUCH(NAMED), 0, "a.b=1 ");
+	finds("SELECT 1; SET a.b = 1; RESET c.d", TOUCH(NAMED), 0, "a.b=1 -c.d ");
 	finds("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE", TOUCH(NAMED), 0,
 	      "default_transaction_isolation default_transaction_read_only default_transaction_deferrable ");
 }
@@ -91,10 +93,10 @@ static void settings_are_found_by_name(void **state)
 static void what_is_local_is_nothing(void **state)
 {
 	(void)state;
-	finds("SET LOCAL search_path = a", 0, 0, "");
+	finds("SET LOCAL search_path = a", 0, 0, "~search_path ");
 	finds("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", 0, 0, "");
 	finds("SET CONSTRAINTS ALL DEFERRED", 0, 0, "");
-	finds("SELECT set_config('a.b', $1, true)", 0, 0, "");
+	finds("SELECT set_config('a.b', $1, true)", 0, 0, "~a.b ");
 	finds("SELECT pg_advisory_xact_lock(1), pg_try_advisory_xact_lock_shared(1)", 0, 0, "");
 }
 
@@ -107,7 +109,7 @@ static void set_config_is_found_wherever_it_stands(void **state)
 	finds("SELECT set_config('a' || x, y, false) FROM z", TOUCH(SETTINGS), 0, "");
 	finds("SELECT set_config(n, v, false) FROM (VALUES ('a.b', 'x y'), ('work_mem', '1.5'), ('c.d', '')) x (n, v)", TOUCH(SETTINGS) | TOUCH(NAMED), 0, "a.b 1.5 c.d ");
 	finds("WITH q AS (SELECT SET_CONFIG('search_path', (SELECT 'a'), false)) SELECT 1", TOUCH(NAMED), 0, "search_path ");
-	finds("SELECT set_config('a.b', 'x', true), set_config('c.d', 'x', false)", TOUCH(NAMED), 0, "c.d ");
+	finds("SELECT set_config('a.b', 'x', true), set_config('c.d', 'x', false)", TOUCH(NAMED), 0, "~a.b c.d ");
 	finds("SELECT set_config('a.b', 'x', not true)", TOUCH(NAMED), 0, "a.b ");
 	finds("UPDATE t SET a = set_config('a.b', 'x', false)", TOUCH(NAMED), 0, "a.b ");
 }
