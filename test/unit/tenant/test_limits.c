@@ -136,6 +136,29 @@ static void a_cap_holds_at_every_instant(void **state)
 	assert_int_equal(atomic_load(&pressed->clients), 0);
 }
 
+static void a_seat_moves_to_another_org_or_stays(void **state)
+{
+	(void)state;
+	struct org *one = org_of("one", 0), *two = org_of("two", 0);
+	struct seats a = {0}, b = {0};
+	struct err err;
+
+	assert_true(seats_take_org(&a, one, 0, &err));
+	assert_true(seats_take_org(&b, two, 1, &err));
+	assert_false(seats_move_org(&a, two, 1, &err));
+	assert_string_equal(err.sqlstate, "53300");
+	assert_ptr_equal(a.org, one);
+	assert_int_equal(one->clients, 1);
+	assert_true(seats_move_org(&b, one, 2, &err));
+	assert_int_equal(one->clients, 2);
+	assert_int_equal(two->clients, 0);
+	seats_give(&a);
+	seats_give(&b);
+	assert_int_equal(one->clients, 0);
+	org_drop(&one);
+	org_drop(&two);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -143,6 +166,7 @@ int main(void)
 		cmocka_unit_test(the_message_of_each_cap_names_its_setting),
 		cmocka_unit_test(a_refused_login_is_counted_for_its_org),
 		cmocka_unit_test(a_cap_of_0_is_none_but_counts),
+		cmocka_unit_test(a_seat_moves_to_another_org_or_stays),
 		cmocka_unit_test(a_cap_holds_at_every_instant),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,6 +52,9 @@ struct saying {
 	const char *options;
 	const char *application_name;
 	const char *user;
+	const char *user_suffix;
+	const char *sni;
+	char *cert_names[4];      /* up to the first NULL */
 };
 
 static struct verdict_org verdict;
@@ -60,7 +63,11 @@ static struct err err;
 static bool resolve(struct saying s)
 {
 	struct startup startup = {.n_params = s.name ? 1 : 0, .params = {{s.name, s.value}}};
-	struct claims claims = {.startup = &startup, .application_name = s.application_name, .options = s.options, .user = s.user ? s.user : "bob"};
+	struct claims claims = {.startup = &startup, .application_name = s.application_name, .options = s.options, .user = s.user ? s.user : "bob",
+				.user_suffix = s.user_suffix, .sni = s.sni, .cert_names = s.cert_names};
+
+	while (claims.n_cert_names < 4 && s.cert_names[claims.n_cert_names])
+		claims.n_cert_names++;
 
 	err = (struct err){0};
 	return org_resolve(conf, &claims, &verdict, &err);
@@ -82,6 +89,51 @@ static void is_refused(struct saying s)
 
 #define PARAM(name_, value_) .name = name_, .value = value_
 #define SAYS(...) ((struct saying){__VA_ARGS__})
+
+static void sources_that_are_not_asked_for_say_nothing(void **state)
+{
+	(void)state;
+	speaks_for(SAYS(.user_suffix = "acme", .sni = "globex.example.com", .cert_names = {"initech"}), "default");
+}
+
+static void the_users_suffix_is_an_org(void **state)
+{
+	(void)state;
+	given("org_sources = user_suffix", "");
+	speaks_for(SAYS(.user_suffix = "acme"), "acme");
+	is_refused(SAYS(.user_suffix = "a b"));
+}
+
+static void the_first_label_of_the_server_name_is_an_org(void **state)
+{
+	(void)state;
+	given("org_sources = sni", "");
+	speaks_for(SAYS(.sni = "acme.db.example.com"), "acme");
+	speaks_for(SAYS(.sni = "acme"), "acme");
+	is_refused(SAYS(.sni = ".example.com"));
+}
+
+static void a_certificate_tells_by_the_pattern_or_by_its_common_name(void **state)
+{
+	(void)state;
+	given("org_sources = cert", "");
+	speaks_for(SAYS(.cert_names = {"acme", "app.example.com"}), "acme");
+	speaks_for(SAYS(.cert_names = {"app", "urn:x:org=acme"}), "acme");
+	speaks_for(SAYS(.cert_names = {"org=acme", "urn:x:org=acme"}), "acme");
+	is_refused(SAYS(.cert_names = {"org=acme", "urn:x:org=globex"}));
+	is_refused(SAYS(.cert_names = {"not an id"}));
+	is_refused(SAYS(.cert_names = {""}));
+	speaks_for(SAYS(.user = "bob"), "default");
+}
+
+static void sources_of_the_connection_must_agree_with_the_others(void **state)
+{
+	(void)state;
+	given("org_sources = sni, startup, user_suffix", "");
+	speaks_for(SAYS(PARAM("x-org-id", "acme"), .sni = "acme.example.com", .user_suffix = "acme"), "acme");
+	is_refused(SAYS(PARAM("x-org-id", "acme"), .sni = "globex.example.com"));
+	is_refused(SAYS(.sni = "acme.example.com", .user_suffix = "globex"));
+}
 
 static void who_says_nothing_belongs_to_default(void **state)
 {
@@ -354,6 +406,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(who_says_nothing_belongs_to_default),
+		TEST(sources_that_are_not_asked_for_say_nothing),
+		TEST_WITH(the_users_suffix_is_an_org),
+		TEST_WITH(the_first_label_of_the_server_name_is_an_org),
+		TEST_WITH(a_certificate_tells_by_the_pattern_or_by_its_common_name),
+		TEST_WITH(sources_of_the_connection_must_agree_with_the_others),
 		TEST(a_startup_parameter_says_it),
 		TEST(options_say_it),
 		TEST(bad_options_are_somebody_elses_matter),
