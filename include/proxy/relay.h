@@ -6,6 +6,9 @@
 extern const struct server_user_calls relay_server_calls;
 size_t relay_client_bytes(struct client *c, const uint8_t *p, size_t len); /* logged in, not the console */
 void relay_client_drained(struct client *c);
+/* A ParameterStatus of its server's, whole: into the worker's to_client parcel, where the client is to be told. */
+struct frame;
+void relay_parameter(struct server *s, struct client *c, const uint8_t *p, const struct frame *f);
 /* The client has its server, and nothing is under way: which time limit runs. */
 void relay_watch_idle(struct client *c);
 /* The client is thrown out or left: parts it from its server. */

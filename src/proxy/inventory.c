@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "proxy/link.h"
+#include "proxy/parcel.h"
 #include "proxy/relay.h"
 #include "proxy/speak.h"
 #include "proxy/sweep.h"
@@ -527,7 +528,8 @@ static bool take_message(struct client *c, const struct frame *f, const uint8_t 
 
 	switch (f->type) {
 	case 'S':
-		server_parameter(c->server, body, len);
+		relay_parameter(c->server, c, p, f);
+		parcel_send(c->worker->to_client, &c->stream);
 		return true;
 	case 'A':
 		stream_send(&c->stream, p, f->size);

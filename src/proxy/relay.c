@@ -368,7 +368,7 @@ static size_t bad_server(struct server *s, const char *text, size_t len)
 }
 
 /* ParameterStatus: for the client if it is the answer to something the client did, or if our SET came out in another spelling. */
-static void take_parameter(struct server *s, struct client *c, const uint8_t *p, const struct frame *f)
+void relay_parameter(struct server *s, struct client *c, const uint8_t *p, const struct frame *f)
 {
 	struct reply *front = replies_front(&s->replies);
 	bool ours = front && front->act == REPLY_SKIP && front->kind == REPLY_QUERY;
@@ -525,7 +525,7 @@ static bool server_message(struct server *s, struct client *c, const uint8_t *p,
 
 	switch (f->type) {
 	case 'S':
-		take_parameter(s, c, p, f);
+		relay_parameter(s, c, p, f);
 		return true;
 	case 'E':
 		if (!take_error(s, c, p, f))
