@@ -220,8 +220,19 @@ class Postgres:
 		cursor = connection.execute(query, params)
 		return cursor.fetchall() if cursor.description else None
 
+	def connect(self, dbname="postgres", user=None):
+		"""A connection of the test's own, for a transaction that stays open."""
+		return psycopg.connect(self.dsn(dbname, user))
+
 	def value(self, query, params=None, *, dbname="postgres"):
 		return self.sql(query, params, dbname=dbname)[0][0]
+
+	def drop(self, dbname):
+		"""A database that a test made."""
+		own = self._sql.pop(dbname, None)
+		if own:
+			own.close()
+		self.sql(f"drop database {dbname} with (force)")
 
 	def drop_own(self):
 		for connection in self._sql.values():
