@@ -28,6 +28,7 @@ TEST_LIMIT = float(os.environ.get("PGWEIR_TEST_LIMIT", "1200" if LONG else "120"
 
 def pytest_configure(config):
 	config.addinivalue_line("markers", "pgweir(reason): what Debian's pgbouncer cannot do")
+	config.addinivalue_line("markers", "apart: no pgweir runs in it, so test/run leaves it to the default build")
 
 
 def pytest_report_header(config):

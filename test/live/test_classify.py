@@ -15,6 +15,8 @@ from classify.tricks import BACKSLASH_WRITES, HARMLESS, LIFTS, LIMITS, READS, SE
 from rig import Postgres, process
 from rig.raw import Q, Raw, X
 
+pytestmark = pytest.mark.apart
+
 TOP = os.path.abspath(os.path.join(os.path.dirname(__file__), os.pardir, os.pardir))
 
 READING_BACKSLASH = 1

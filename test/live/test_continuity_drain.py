@@ -13,6 +13,8 @@ from rig.cases import dice
 from rig.limits import limit, rounds, until
 from rig.store import ETC, Store, install
 
+pytestmark = pytest.mark.apart
+
 _number = itertools.count()
 
 STEPS = ["claimed", "begun", "noted", "applied", "committed", "acked"]

@@ -11,6 +11,8 @@ from rig.cases import dice, in_threads
 from rig.limits import rounds, until
 from rig.store import LOGINS, Store, install
 
+pytestmark = pytest.mark.apart
+
 _number = itertools.count()
 
 

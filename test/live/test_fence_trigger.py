@@ -11,6 +11,8 @@ from rig.cases import in_threads
 from rig.limits import rounds, until
 from rig.store import install, make_logins
 
+pytestmark = pytest.mark.apart
+
 _number = itertools.count()
 
 
