@@ -70,20 +70,25 @@ struct stream {
 	struct list unsure;  /* in the loop's list of sockets that may have died unseen, see stream.c */
 	uint64_t unsure_sent; /* `sent` when it came there */
 	bool open;      /* between stream_open and stream_close */
-	bool readable;  /* the socket may have more */
-	bool at_end;    /* EOF or error seen, not told yet or told */
-	bool told_end;
-	bool paused;
-	bool full;      /* went above high water, not below low water yet */
-	bool handshake; /* TLS handshake under way */
+	bool readable;  /* the socket may have more; never when closed */
 	bool busy;      /* inside calls->bytes */
-	bool tell_sent; /* stream_when_sent was asked */
-	bool hung_up;   /* the peer's FIN was seen by epoll: bytes may stand before it */
 	bool calling;   /* inside any of the calls */
+	bool told_end;
 	bool dead;      /* nothing can be sent any more */
-	bool untold;    /* in holds bytes that calls->bytes is to see (again) */
 	bool crossed;   /* TLS wants to write before it can read on */
-	bool first_due; /* calls->first was not called yet */
+	union {
+		struct {
+			bool at_end;    /* EOF or error seen, not told yet or told */
+			bool paused;
+			bool full;      /* went above high water, not below low water yet */
+			bool handshake; /* TLS handshake under way */
+			bool tell_sent; /* stream_when_sent was asked */
+			bool hung_up;   /* the peer's FIN was seen by epoll: bytes may stand before it */
+			bool untold;    /* in holds bytes that calls->bytes is to see (again) */
+			bool first_due; /* calls->first was not called yet */
+		};
+		uint64_t unusual; /* all of these at once: 0 at nearly every event */
+	};
 	struct err *why; /* owns; NULL: none, or an orderly end. A pointer because there are many streams and few fail */
 };
 

@@ -266,22 +266,28 @@ void stream_sendv(struct stream *s, const struct iovec *iov, int n)
 		s->full = true;
 }
 
+/* What one plain send has left. */
+static __attribute__((noinline)) void send_rest(struct stream *s, const uint8_t *p, size_t len, ssize_t done)
+{
+	size_t gone = done > 0 ? (size_t)done : 0;
+	struct iovec rest = {(void *)(p + gone), len - gone};
+
+	s->sent += gone;
+	stream_sendv(s, &rest, 1);
+}
+
 void stream_send(struct stream *s, const void *p, size_t len)
 {
-	struct iovec one = {(void *)p, len};
+	ssize_t done = 0;
 
 	if (s->open && !s->tls && !stream_backlog(s) && !s->dead) { /* nearly always: one call takes it all */
-		ssize_t done = sock_send(s->fd, p, len, MSG_NOSIGNAL);
+		done = sock_send(s->fd, p, len, MSG_NOSIGNAL);
 		if (done == (ssize_t)len) {
 			s->sent += len;
 			return;
 		}
-		if (done > 0) { /* the rest goes the long way */
-			s->sent += (size_t)done;
-			one = (struct iovec){(char *)p + done, len - (size_t)done};
-		}
 	}
-	stream_sendv(s, &one, 1);
+	send_rest(s, p, len, done);
 }
 
 void stream_when_sent(struct stream *s)
@@ -325,7 +331,7 @@ static void note_unsure(struct stream *s)
 
 /* Receiving. take reads once, up to len bytes, and notes what it learned about the socket. */
 
-static size_t take_clear(struct stream *s, uint8_t *p, size_t len)
+static inline size_t take_clear(struct stream *s, uint8_t *p, size_t len)
 {
 	ssize_t n;
 
@@ -391,7 +397,7 @@ static size_t take(struct stream *s, uint8_t *p, size_t len, size_t *budget)
 }
 
 /* Hands bytes to the owner; false when that closed the stream. */
-static bool offer(struct stream *s, const uint8_t *p, size_t len, size_t *eaten)
+static inline bool offer(struct stream *s, const uint8_t *p, size_t len, size_t *eaten)
 {
 	struct room *r = room_of(s->loop);
 
@@ -490,7 +496,7 @@ static void read_on(struct stream *s)
 
 	if (s->untold && !s->paused && !s->told_end && stream_left(s).len >= s->want && !offer_left(s))
 		return;
-	while (s->open && s->readable && !s->paused && !s->handshake) {
+	while (s->readable && !s->paused && !s->handshake) {
 		size_t left = stream_left(s).len;
 		if (!budget) {
 			go_later(s);
@@ -553,22 +559,36 @@ static void shake(struct stream *s)
 	}
 }
 
-/* All that may be due, in order. */
-static void go(struct stream *s)
+/* What may be due before and behind the reading, only where something is unusual. */
+
+static void go_before(struct stream *s)
 {
-	s->calling = true;
 	if (s->first_due && s->readable && !s->paused)
 		look_at_first(s);
 	if (s->open && s->handshake)
 		shake(s);
 	if (s->open && !s->handshake)
 		tell_drained(s);
-	if (s->open && !s->handshake)
-		read_on(s);
+}
+
+static void go_behind(struct stream *s)
+{
 	if (s->open && s->paused && s->readable && !s->handshake)
 		look(s);
 	if (s->open && s->at_end && !s->told_end)
 		tell_end(s);
+}
+
+/* All that may be due, in order. */
+static void go(struct stream *s)
+{
+	s->calling = true;
+	if (s->unusual)
+		go_before(s);
+	if (s->open && !s->handshake)
+		read_on(s);
+	if (s->unusual)
+		go_behind(s);
 	s->calling = false;
 }
 
