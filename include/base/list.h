@@ -28,6 +28,13 @@ static inline void list_take(struct list *link)
 	link->next->prev = link->prev;
 	list_init(link);
 }
+/* From the list it is in, if any, to the tail of another. */
+static inline void list_move(struct list *l, struct list *link)
+{
+	link->prev->next = link->next;
+	link->next->prev = link->prev;
+	list_push(l, link);
+}
 /* to takes over all links of from, which is empty after it. to needs no list_init. */
 static inline void list_take_all(struct list *to, struct list *from)
 {

@@ -15,10 +15,12 @@ struct piece {
 };
 
 struct parcel {
-	struct piece pieces[PARCEL_PIECES];
 	int n;
+	const uint8_t *run_end; /* where the last piece ends, if it is a run: what stands there is joined to it; NULL: it is none */
+	struct piece *run;      /* ... and that piece */
 	struct buf made; /* owns */
 	size_t noted;    /* so much of made is in pieces */
+	struct piece pieces[PARCEL_PIECES];
 };
 
 static inline bool parcel_empty(const struct parcel *p) { return p->n == 0 && p->made.len == p->noted; }
@@ -26,12 +28,12 @@ void parcel_add(struct parcel *p, const uint8_t *bytes, size_t len);
 /* Inline: it runs for every message, and nearly always the run goes on. */
 static inline void parcel_pass(struct parcel *p, const uint8_t *bytes, size_t len)
 {
-	struct piece *last = &p->pieces[p->n ? p->n - 1 : 0];
-
-	if (p->n && last->p && last->p + last->len == bytes && p->made.len == p->noted)
-		last->len += len;
-	else
+	if (bytes == p->run_end && p->made.len == p->noted) {
+		p->run->len += len;
+		p->run_end += len;
+	} else {
 		parcel_add(p, bytes, len);
+	}
 }
 /* Where messages of our own are appended; they come behind what was passed so far. */
 static inline struct buf *parcel_made(struct parcel *p) { return &p->made; }

@@ -182,35 +182,41 @@ static void lists_enter(struct server *s)
 {
 	struct pool *p = s->pool;
 
-	if (s->state == SERVER_IDLE)
-		list_push_front(&p->servers[SERVER_IDLE], &s->link);
-	else
-		list_push(&p->servers[s->state], &s->link);
 	p->n_state[s->state]++;
-	if (s->state == SERVER_IDLE) {
-		list_push(&s->target->idle, &s->idle_link);
-		list_push(&s->lane->idle, &s->lane_link);
+	if (s->state != SERVER_IDLE) {
+		list_push(&p->servers[s->state], &s->link);
+		return;
 	}
+	list_push_front(&p->servers[SERVER_IDLE], &s->link);
+	list_push(&s->target->idle, &s->idle_link);
+	list_push(&s->lane->idle, &s->lane_link);
 }
 
 static void lists_leave(struct server *s)
 {
 	list_take(&s->link);
 	s->pool->n_state[s->state]--;
+	if (s->state != SERVER_IDLE)
+		return;
 	list_take(&s->idle_link);
 	list_take(&s->lane_link);
+}
+
+static __attribute__((noinline)) void log_move(const struct server *s, enum server_state to)
+{
+	struct who who;
+	char peer[ADDR_TEXT];
+
+	server_who(s, &who, peer);
+	log_line(LOG_DEBUG_, &who, "%s -> %s", state_names[s->state], state_names[to]);
 }
 
 void server_move(struct server *s, enum server_state to)
 {
 	verify_here(s->loop);
 	verify(legal_moves[s->state] & (1u << to));
-	if (log_on(LOG_DEBUG_)) {
-		struct who who;
-		char peer[ADDR_TEXT];
-		server_who(s, &who, peer);
-		log_line(LOG_DEBUG_, &who, "%s -> %s", state_names[s->state], state_names[to]);
-	}
+	if (log_on(LOG_DEBUG_))
+		log_move(s, to);
 	lists_leave(s);
 	s->state = to;
 	lists_enter(s);

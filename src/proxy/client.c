@@ -105,22 +105,26 @@ struct client *client_new(struct worker *w, int fd, const struct addr *peer)
 	return c;
 }
 
+static __attribute__((noinline)) void log_move(const struct client *c, enum client_state to)
+{
+	struct who who;
+	char peer[ADDR_TEXT];
+
+	client_who(c, &who, peer);
+	log_line(LOG_DEBUG_, &who, "%s -> %s", state_names[c->state], state_names[to]);
+}
+
 void client_move(struct client *c, enum client_state to)
 {
 	struct worker *w = c->worker;
 
 	verify_here(w->loop);
 	verify(legal_moves[c->state] & (1u << to));
-	if (log_on(LOG_DEBUG_)) {
-		struct who who;
-		char peer[ADDR_TEXT];
-		client_who(c, &who, peer);
-		log_line(LOG_DEBUG_, &who, "%s -> %s", state_names[c->state], state_names[to]);
-	}
-	list_take(&c->link);
+	if (log_on(LOG_DEBUG_))
+		log_move(c, to);
 	w->n_clients[c->state]--;
 	c->state = to;
-	list_push(&w->clients[to], &c->link);
+	list_move(&w->clients[to], &c->link);
 	w->n_clients[to]++;
 }
 
@@ -171,7 +175,6 @@ static void let_go(struct client *c)
 	if (c->slot)
 		worker_slot_give(w, c->slot);
 	stmt_names_clear(&c->stmts);
-	hash_free(&c->stmts);
 	buf_free(&c->unnamed.body);
 	mem_free(c->deallocates);
 	gucs_clear(&c->gucs);

@@ -17,6 +17,7 @@ static void fold(struct parcel *p)
 		buf_add(&all, piece_at(p, i), p->pieces[i].len);
 	p->pieces[0] = (struct piece){.len = all.len};
 	p->n = 1;
+	p->run_end = NULL;
 	buf_add(&all, p->made.p + p->noted, p->made.len - p->noted);
 	p->noted = p->pieces[0].len;
 	buf_free(&p->made);
@@ -35,7 +36,7 @@ static size_t parcel_size(const struct parcel *p)
 	return size;
 }
 
-static void send_copied(const struct parcel *p, struct stream *to)
+static __attribute__((noinline)) void send_copied(const struct parcel *p, struct stream *to)
 {
 	uint8_t all[COPY_MOST];
 	size_t len = 0;
@@ -60,6 +61,7 @@ static void note_made(struct parcel *p)
 	make_place(p);
 	p->pieces[p->n++] = (struct piece){.at = p->noted, .len = p->made.len - p->noted};
 	p->noted = p->made.len;
+	p->run_end = NULL;
 }
 
 void parcel_add(struct parcel *p, const uint8_t *bytes, size_t len)
@@ -68,34 +70,36 @@ void parcel_add(struct parcel *p, const uint8_t *bytes, size_t len)
 		return;
 	note_made(p);
 	make_place(p);
-	p->pieces[p->n++] = (struct piece){.p = bytes, .len = len};
+	p->run = &p->pieces[p->n++];
+	*p->run = (struct piece){.p = bytes, .len = len};
+	p->run_end = bytes + len;
+}
+
+static __attribute__((noinline)) void send_gathered(const struct parcel *p, struct stream *to)
+{
+	struct iovec iov[PARCEL_PIECES];
+
+	for (int i = 0; i < p->n; i++)
+		iov[i] = (struct iovec){(void *)piece_at(p, i), p->pieces[i].len};
+	stream_sendv(to, iov, p->n);
 }
 
 void parcel_send(struct parcel *p, struct stream *to)
 {
-	struct iovec iov[PARCEL_PIECES];
-
-	if (p->n == 1 && p->pieces[0].p && p->made.len == p->noted) { /* a plain run, as nearly always */
-		stream_send(to, p->pieces[0].p, p->pieces[0].len);
-		parcel_drop(p);
-		return;
-	}
 	note_made(p);
-	if (p->n > 1 && parcel_size(p) <= COPY_MOST) {
+	if (p->n == 1)
+		stream_send(to, piece_at(p, 0), p->pieces[0].len);
+	else if (p->n > 1 && parcel_size(p) <= COPY_MOST)
 		send_copied(p, to);
-		parcel_drop(p);
-		return;
-	}
-	for (int i = 0; i < p->n; i++)
-		iov[i] = (struct iovec){(void *)piece_at(p, i), p->pieces[i].len};
-	if (p->n)
-		stream_sendv(to, iov, p->n);
+	else if (p->n > 1)
+		send_gathered(p, to);
 	parcel_drop(p);
 }
 
 void parcel_drop(struct parcel *p)
 {
 	p->n = 0;
+	p->run_end = NULL;
 	p->noted = 0;
 	if (p->made.room > MADE_KEEP)
 		buf_free(&p->made);

@@ -64,6 +64,22 @@ static void a_link_may_be_taken_twice(void **state)
 	assert_numbers((int[]){0, 1, 3, 4}, 4);
 }
 
+static void a_moved_link_stands_at_the_tail_of_the_other_list(void **state)
+{
+	struct list other;
+	struct item lone;
+
+	(void)state;
+	list_init(&other);
+	list_init(&lone.link);
+	list_move(&other, &items[1].link);
+	list_move(&other, &lone.link); /* which was in none */
+	list_move(&other, &items[1].link);
+	assert_numbers((int[]){0, 2, 3, 4}, 4);
+	assert_ptr_equal(list_first(&other), &lone.link);
+	assert_ptr_equal(list_last(&other), &items[1].link);
+}
+
 static void all_may_be_taken_on_a_walk(void **state)
 {
 	int n = 0;
@@ -117,6 +133,7 @@ int main(void)
 		cmocka_unit_test_setup(pushed_links_come_in_order, fill),
 		cmocka_unit_test_setup(pushed_in_front_comes_first, fill),
 		cmocka_unit_test_setup(a_link_may_be_taken_twice, fill),
+		cmocka_unit_test_setup(a_moved_link_stands_at_the_tail_of_the_other_list, fill),
 		cmocka_unit_test_setup(all_may_be_taken_on_a_walk, fill),
 		cmocka_unit_test_setup(another_list_takes_over_all, fill),
 		cmocka_unit_test_setup(taking_over_none_leaves_two_empty_lists, fill),
