@@ -28,9 +28,13 @@ struct reply {
 	void *note;      /* the caller's; handed back in settled or undone, exactly once */
 };
 
+/* An entry with a mark below this is not handed back: there is nothing to do for it. Most are such. */
+#define REPLY_MARK_TOLD 2
+
 struct replies {
 	struct reply *ring; /* owns; NULL while never used */
 	uint32_t head, count, room; /* room is a power of two */
+	uint32_t unanswered; /* entries that need no answer of the server, see replies_make_up */
 	bool skipping;  /* an extended-protocol error is out and the Sync that ends the skipping was not sent yet */
 	bool copy_in;   /* the server reads copy data: it ignores Sync and Flush until CopyDone or CopyFail */
 	bool midway;    /* the owner's: a message is being passed on in pieces, nothing can be made up until it is through */
@@ -47,6 +51,12 @@ static inline bool replies_empty(const struct replies *r) { return r->count == 0
 /* A message goes out (or is made up). If the server is skipping it is undone at once, but for Sync, which ends the skipping. */
 void replies_push(struct replies *r, enum reply_kind kind, enum reply_act act, uint16_t mark, void *note);
 
+/* What a server's message may be to the entry at the front, as bits of kinds: its end, or a part of it. */
+struct reply_meaning {
+	uint16_t ends, part;
+};
+extern const struct reply_meaning reply_meanings[256];
+
 enum reply_verdict {
 	VERDICT_FORWARD,
 	VERDICT_SKIP,
@@ -55,13 +65,15 @@ enum reply_verdict {
 /* The server's message of this type has come (its header at least). Settles what it answers. ErrorResponse: undoes what the
  * server will skip. For asynchronous messages (N A S) it must not be called. replies_make_up is called next, once the message is passed on. */
 enum reply_verdict replies_take(struct replies *r, uint8_t type);
+/* Is such a message one of several that answer this entry, and not the last of them? */
+static inline bool reply_is_part(const struct reply *e, uint8_t type) { return reply_meanings[type].part & 1u << e->kind; }
 /* Settles what stands at the front and needs no answer of the server. Called after the message that replies_take judged was passed on,
  * so that what is made up comes behind it. */
 static inline bool reply_needs_no_answer(const struct reply *e) { return e->act == REPLY_MAKE_UP || e->kind == REPLY_COPY_END; }
 void replies_make_up_(struct replies *r);
 static inline void replies_make_up(struct replies *r)
 {
-	if (r->count && !r->midway && reply_needs_no_answer(&r->ring[r->head]))
+	if (r->unanswered)
 		replies_make_up_(r);
 }
 static inline struct reply *replies_at(struct replies *r, uint32_t i) { return &r->ring[(r->head + i) & (r->room - 1)]; } /* i < count */

@@ -16,6 +16,7 @@ struct stmt {
 	bool touches;            /* it may touch what the session holds (proxy/inventory); the proxy's */
 	bool retired;            /* 0A000 was seen: a Parse of the same text makes a new one */
 	uint64_t serial;         /* 64 bits: a name must not come round while an old server still has it */
+	uint8_t name_len;
 	char name[28];
 	size_t len;
 	uint8_t body[];          /* what stands behind the name in Parse: query, NUL, count, type OIDs */
@@ -49,6 +50,7 @@ void stmt_set_init(struct stmt_set *s);
 bool stmt_set_use(struct stmt_set *s, const struct stmt *st);  /* is it there? moves it to the young end */
 void stmt_set_add(struct stmt_set *s, struct stmt *st);        /* takes a reference of its own */
 void stmt_set_take(struct stmt_set *s, const struct stmt *st); /* may be absent */
+void stmt_set_retire(struct stmt_set *s, uint64_t serial);     /* stmt_retire of the one with that serial, if it is there */
 struct stmt *stmt_set_oldest(const struct stmt_set *s);        /* NULL: empty; borrowed */
 void stmt_set_clear(struct stmt_set *s);
 static inline size_t stmt_set_count(const struct stmt_set *s) { return s->by_serial.count; }
@@ -61,10 +63,16 @@ struct stmt_name {
 	int refs;
 	char name[];
 };
-struct stmt_name *stmt_name_find(const struct hash *names, const char *name);
+struct stmt_names {
+	struct hash by_name;
+	struct stmt_name *last; /* borrows: found or put last, if it is in the table yet */
+};
+struct stmt_name *stmt_name_find(struct stmt_names *names, const char *name);
 struct stmt_name *stmt_name_new(const char *name, struct stmt *s); /* a reference, in no hash; takes a reference of its own to s */
 struct stmt_name *stmt_name_ref(struct stmt_name *n);
-void stmt_name_put(struct hash *names, struct stmt_name *n); /* the reference goes to the hash */
-void stmt_name_free(struct stmt_name **n);                   /* a reference */
-void stmt_names_clear(struct hash *names);
-void stmt_names_clear_settled(struct hash *names);           /* all but those whose Parse is not answered yet */
+void stmt_name_put(struct stmt_names *names, struct stmt_name *n);  /* the reference goes to the table */
+void stmt_name_take(struct stmt_names *names, struct stmt_name *n); /* ... and comes back */
+void stmt_name_free(struct stmt_name **n);                          /* a reference */
+void stmt_names_clear(struct stmt_names *names);
+void stmt_names_clear_settled(struct stmt_names *names);            /* all but those whose Parse is not answered yet */
+static inline size_t stmt_names_count(const struct stmt_names *names) { return names->by_name.count; }

@@ -75,7 +75,7 @@ struct client {
 	uint16_t ties;             /* TOUCH() bits: what ties it to its server; it counts in org->pinned then */
 	bool loaded;               /* a library: tied for good */
 	bool unread_text;          /* a text passed of which the end was not looked at */
-	struct hash stmts;         /* stmt_name by name */
+	struct stmt_names stmts;   /* the names it gave */
 	struct unnamed unnamed;    /* the last unnamed Parse, for replay */
 	uint64_t unnamed_serial;   /* of the latest */
 	bool served;               /* has had a server at least once */

@@ -7,7 +7,8 @@
 /* What an entry in a server's replies stands for, beside its kind. */
 enum mark {
 	MARK_NONE,
-	MARK_PLAN,       /* Bind or Describe of a statement: note is the statement (reference) */
+	MARK_PLAN,       /* Bind or Describe of a statement: note is its serial */
+	/* from here on: what link_settled and link_undone are told of */
 	MARK_RESET,      /* our DISCARD ALL */
 	MARK_SETTINGS,   /* our SET ...: note is the mask of parameters */
 	MARK_REFUSED,    /* stands for a message of the client's that must not run, and will fail; note is the struct err the client is told (owned) */
@@ -23,6 +24,7 @@ enum mark {
 	MARK_DEALLOCATE, /* Query or Execute that stands for a DEALLOCATE: its tag becomes that; note is the stmt_name, owned */
 };
 
+_Static_assert(MARK_RESET == REPLY_MARK_TOLD, "replies tells of the marks from MARK_RESET on");
 #define MARK_FIRST_NOTE MARK_UNNAMED
 
 void link_init(struct client *c); /* a new client */

@@ -161,7 +161,7 @@ static void put_client(struct worker *w, struct buf *out, const struct columns *
 		.application_name = application_name, .org = c->org ? c->org->id : NULL, .stream = &c->stream, .addr = &c->addr,
 		.connected_at = c->connected_at, .request_at = c->query_at > c->request_at ? c->query_at : c->request_at,
 		.waiting_since = c->state == CLIENT_WAIT ? c->waiter.since : 0, .id = c->id, .linked_id = c->server ? c->server->id : 0,
-		.remote_pid = pid, .statements = c->stmts.count, .pass_left = c->pass_left, .ties = c->ties,
+		.remote_pid = pid, .statements = stmt_names_count(&c->stmts), .pass_left = c->pass_left, .ties = c->ties,
 	});
 }
 

@@ -21,14 +21,6 @@ static struct reply *entry_at(struct replies *r, uint32_t i)
 	return &r->ring[(r->head + i) & (r->room - 1)];
 }
 
-static struct reply entry_pop(struct replies *r)
-{
-	struct reply e = r->ring[r->head];
-	r->head = (r->head + 1) & (r->room - 1);
-	r->count--;
-	return e;
-}
-
 static void ring_grow(struct replies *r)
 {
 	uint32_t room = r->room ? r->room * 2 : RING_START;
@@ -42,48 +34,91 @@ static void ring_grow(struct replies *r)
 	r->room = room;
 }
 
+static void front_out(struct replies *r)
+{
+	r->head = (r->head + 1) & (r->room - 1);
+	r->count--;
+}
+
+static void tell_settled(struct replies *r, struct reply *e)
+{
+	if (e->mark >= REPLY_MARK_TOLD)
+		r->settled(r->owner, e);
+}
+
+static void tell_undone(struct replies *r, struct reply *e)
+{
+	if (e->mark >= REPLY_MARK_TOLD)
+		r->undone(r->owner, e);
+}
+
+static __attribute__((noinline)) void settle_told(struct replies *r)
+{
+	struct reply e = *entry_at(r, 0);
+
+	front_out(r);
+	r->settled(r->owner, &e);
+}
+
 static void settle_front(struct replies *r)
 {
-	struct reply e = entry_pop(r);
-
-	if (e.kind == REPLY_COPY_END)
-		r->copy_in = false;
-	r->settled(r->owner, &e);
+	if (r->ring[r->head].mark < REPLY_MARK_TOLD)
+		front_out(r);
+	else
+		settle_told(r);
 }
 
 void replies_make_up_(struct replies *r)
 {
-	do
+	while (r->count && !r->midway && reply_needs_no_answer(entry_at(r, 0))) {
+		r->unanswered--;
+		if (entry_at(r, 0)->kind == REPLY_COPY_END)
+			r->copy_in = false;
 		settle_front(r);
-	while (r->count && reply_needs_no_answer(&r->ring[r->head]));
+	}
+}
+
+static void push(struct replies *r, struct reply e)
+{
+	if (r->count == r->room)
+		ring_grow(r);
+	*entry_at(r, r->count++) = e;
+}
+
+/* The server skips or reads copy data, or there is no message behind the entry that it would answer. */
+static __attribute__((noinline)) void push_unusual(struct replies *r, struct reply e)
+{
+	if (r->skipping && e.kind != REPLY_SYNC) {
+		tell_undone(r, &e);
+		return;
+	}
+	if (e.kind == REPLY_SYNC) {
+		if (r->copy_in) { /* read and ignored by the server */
+			tell_undone(r, &e);
+			return;
+		}
+		r->skipping = false;
+	}
+	if (e.kind == REPLY_COPY_END)
+		r->copy_in = false; /* what is sent behind it is read by the server as usual */
+	if (!reply_needs_no_answer(&e)) {
+		push(r, e);
+	} else if (r->count || r->midway) {
+		r->unanswered++;
+		push(r, e);
+	} else {
+		tell_settled(r, &e);
+	}
 }
 
 void replies_push(struct replies *r, enum reply_kind kind, enum reply_act act, uint16_t mark, void *note)
 {
 	struct reply e = {kind, act, mark, note};
 
-	if (r->skipping && kind != REPLY_SYNC) {
-		r->undone(r->owner, &e);
-		return;
-	}
-	if (kind == REPLY_SYNC) {
-		if (r->copy_in) { /* read and ignored by the server */
-			r->undone(r->owner, &e);
-			return;
-		}
-		r->skipping = false;
-	}
-	if (r->count == 0 && !r->midway && reply_needs_no_answer(&e)) {
-		if (kind == REPLY_COPY_END)
-			r->copy_in = false;
-		r->settled(r->owner, &e);
-		return;
-	}
-	if (r->count == r->room)
-		ring_grow(r);
-	*entry_at(r, r->count++) = e;
-	if (kind == REPLY_COPY_END)
-		r->copy_in = false; /* what is sent behind it is read by the server as usual */
+	if (r->skipping || r->copy_in || reply_needs_no_answer(&e))
+		push_unusual(r, e);
+	else
+		push(r, e);
 }
 
 /* After an error in the extended protocol the server reads and drops everything up to Sync. Undone last first, so that each finds
@@ -98,14 +133,15 @@ static void undo_to_sync(struct replies *r)
 		r->skipping = true;
 	for (uint32_t i = n; i-- > 0;) {
 		struct reply e = *entry_at(r, i);
-		r->undone(r->owner, &e);
+		r->unanswered -= reply_needs_no_answer(&e);
+		tell_undone(r, &e);
 	}
 	r->head = (r->head + n) & (r->room - 1);
 	r->count -= n;
 }
 
 /* The server reads copy data now. A Sync that stands before the end of the data is among what it ignores. */
-static void copy_in_begins(struct replies *r)
+static __attribute__((noinline)) void copy_in_begins(struct replies *r)
 {
 	uint32_t kept = 1; /* the Execute or Query at the front */
 	bool data_ends = false;
@@ -115,7 +151,7 @@ static void copy_in_begins(struct replies *r)
 		if (e.kind == REPLY_COPY_END)
 			data_ends = true;
 		if (e.kind == REPLY_SYNC && !data_ends) {
-			r->undone(r->owner, &e);
+			tell_undone(r, &e);
 			continue;
 		}
 		*entry_at(r, kept++) = e;
@@ -129,11 +165,8 @@ static enum reply_verdict verdict_of(const struct reply *e)
 	return e->act == REPLY_SKIP ? VERDICT_SKIP : VERDICT_FORWARD;
 }
 
-/* What a server's message may be to the entry at the front: its end, or a part of it, by kinds. */
 #define KIND(name) (1u << REPLY_##name)
-static const struct {
-	uint16_t ends, part;
-} meanings[256] = {
+const struct reply_meaning reply_meanings[256] = {
 	['1'] = {.ends = KIND(PARSE)},
 	['2'] = {.ends = KIND(BIND)},
 	['3'] = {.ends = KIND(CLOSE)},
@@ -153,7 +186,7 @@ static const struct {
 	['Z'] = {.ends = KIND(SYNC) | KIND(QUERY) | KIND(CALL)},
 };
 
-static enum reply_verdict take_error(struct replies *r)
+static __attribute__((noinline)) enum reply_verdict take_error(struct replies *r)
 {
 	struct reply *front = replies_front(r);
 	if (!front)
@@ -182,12 +215,12 @@ enum reply_verdict replies_take(struct replies *r, uint8_t type)
 		return VERDICT_BAD;
 	uint32_t kind = 1u << front->kind;
 	enum reply_verdict v = verdict_of(front);
-	if (meanings[type].part & kind) {
+	if (reply_meanings[type].part & kind) {
 		if (type == 'G')
 			copy_in_begins(r);
 		return v;
 	}
-	if (!(meanings[type].ends & kind))
+	if (!(reply_meanings[type].ends & kind))
 		return VERDICT_BAD;
 	if (type == 'Z')
 		r->copy_in = false;
@@ -198,7 +231,7 @@ enum reply_verdict replies_take(struct replies *r, uint8_t type)
 bool replies_has_end(const struct replies *r)
 {
 	for (uint32_t i = 0; i < r->count; i++)
-		if (meanings['Z'].ends & 1u << r->ring[(r->head + i) & (r->room - 1)].kind)
+		if (reply_meanings['Z'].ends & 1u << r->ring[(r->head + i) & (r->room - 1)].kind)
 			return true;
 	return false;
 }
@@ -215,10 +248,10 @@ void replies_free(struct replies *r)
 {
 	while (r->count) {
 		struct reply e = *entry_at(r, --r->count);
-		r->undone(r->owner, &e);
+		tell_undone(r, &e);
 	}
 	mem_free(r->ring);
 	r->ring = NULL;
-	r->room = r->head = 0;
+	r->room = r->head = r->unanswered = 0;
 	r->skipping = r->copy_in = r->midway = false;
 }

@@ -34,7 +34,7 @@ static struct stmt *stmt_new(struct stmt_book *b, struct span body)
 	s->book = b;
 	s->refs = 1;
 	s->serial = ++b->last_serial;
-	snprintf(s->name, sizeof(s->name), "PGWEIR_%llu", (unsigned long long)s->serial);
+	s->name_len = (uint8_t)snprintf(s->name, sizeof(s->name), "PGWEIR_%llu", (unsigned long long)s->serial);
 	s->len = body.len;
 	memcpy(s->body, body.p, body.len);
 	b->bytes += sizeof(*s) + body.len;
@@ -96,19 +96,19 @@ void stmt_book_free(struct stmt_book *b)
 
 /* ---- copies on a server ---- */
 
-static uint64_t serial_hash(const struct stmt *st)
+static uint64_t serial_hash(uint64_t serial)
 {
-	return hash_join(0, st->serial);
+	return hash_join(0, serial);
 }
 
-static bool copy_is_of(const struct hash_link *link, const void *st)
+static bool copy_is_of(const struct hash_link *link, const void *serial)
 {
-	return owner_of(link, struct stmt_copy, link)->stmt == st;
+	return owner_of(link, struct stmt_copy, link)->stmt->serial == *(const uint64_t *)serial;
 }
 
-static struct stmt_copy *copy_find(const struct stmt_set *s, const struct stmt *st)
+static struct stmt_copy *copy_find(const struct stmt_set *s, uint64_t serial)
 {
-	struct hash_link *link = hash_find(&s->by_serial, serial_hash(st), copy_is_of, st);
+	struct hash_link *link = hash_find(&s->by_serial, serial_hash(serial), copy_is_of, &serial);
 
 	return link ? owner_of(link, struct stmt_copy, link) : NULL;
 }
@@ -127,10 +127,18 @@ void stmt_set_init(struct stmt_set *s)
 	list_init(&s->lru);
 }
 
+static struct stmt_copy *youngest(const struct stmt_set *s)
+{
+	return list_empty(&s->lru) ? NULL : list_owner(s->lru.prev, struct stmt_copy, lru);
+}
+
 bool stmt_set_use(struct stmt_set *s, const struct stmt *st)
 {
-	struct stmt_copy *copy = copy_find(s, st);
+	struct stmt_copy *copy = youngest(s);
 
+	if (copy && copy->stmt == st) /* the same as the last time, as often: nothing moves */
+		return true;
+	copy = copy_find(s, st->serial);
 	if (!copy)
 		return false;
 	list_take(&copy->lru);
@@ -147,15 +155,23 @@ void stmt_set_add(struct stmt_set *s, struct stmt *st)
 	copy = mem_make(struct stmt_copy);
 	copy->stmt = stmt_ref(st);
 	list_push(&s->lru, &copy->lru);
-	hash_add(&s->by_serial, &copy->link, serial_hash(st));
+	hash_add(&s->by_serial, &copy->link, serial_hash(st->serial));
 }
 
 void stmt_set_take(struct stmt_set *s, const struct stmt *st)
 {
-	struct stmt_copy *copy = copy_find(s, st);
+	struct stmt_copy *copy = copy_find(s, st->serial);
 
 	if (copy)
 		copy_free(s, copy);
+}
+
+void stmt_set_retire(struct stmt_set *s, uint64_t serial)
+{
+	struct stmt_copy *copy = copy_find(s, serial);
+
+	if (copy)
+		stmt_retire(copy->stmt);
 }
 
 struct stmt *stmt_set_oldest(const struct stmt_set *s)
@@ -179,14 +195,19 @@ static bool name_is(const struct hash_link *link, const void *name)
 	return strcmp(owner_of(link, struct stmt_name, link)->name, name) == 0;
 }
 
-struct stmt_name *stmt_name_find(const struct hash *names, const char *name)
+struct stmt_name *stmt_name_find(struct stmt_names *names, const char *name)
 {
 	struct hash_link *link;
 
-	if (!names->count)
+	if (!names->by_name.count)
 		return NULL; /* most clients name nothing: spare them the hash */
-	link = hash_find(names, hash_bytes(name, strlen(name)), name_is, name);
-	return link ? owner_of(link, struct stmt_name, link) : NULL;
+	if (names->last && strcmp(names->last->name, name) == 0)
+		return names->last; /* the same as the last time, as often */
+	link = hash_find(&names->by_name, hash_bytes(name, strlen(name)), name_is, name);
+	if (!link)
+		return NULL;
+	names->last = owner_of(link, struct stmt_name, link);
+	return names->last;
 }
 
 struct stmt_name *stmt_name_new(const char *name, struct stmt *s)
@@ -207,9 +228,17 @@ struct stmt_name *stmt_name_ref(struct stmt_name *n)
 	return n;
 }
 
-void stmt_name_put(struct hash *names, struct stmt_name *n)
+void stmt_name_put(struct stmt_names *names, struct stmt_name *n)
 {
-	hash_add(names, &n->link, hash_bytes(n->name, strlen(n->name)));
+	hash_add(&names->by_name, &n->link, hash_bytes(n->name, strlen(n->name)));
+	names->last = n;
+}
+
+void stmt_name_take(struct stmt_names *names, struct stmt_name *n)
+{
+	hash_take(&names->by_name, &n->link);
+	if (names->last == n)
+		names->last = NULL;
 }
 
 void stmt_name_free(struct stmt_name **at)
@@ -226,25 +255,25 @@ void stmt_name_free(struct stmt_name **at)
 	mem_free(n);
 }
 
-void stmt_names_clear_settled(struct hash *names)
+void stmt_names_clear_settled(struct stmt_names *names)
 {
-	hash_each(link, names) {
+	hash_each(link, &names->by_name) {
 		struct stmt_name *n = owner_of(link, struct stmt_name, link);
 
 		if (n->refs > 1)
 			continue;
-		hash_take(names, link);
+		stmt_name_take(names, n);
 		stmt_name_free(&n);
 	}
 }
 
-void stmt_names_clear(struct hash *names)
+void stmt_names_clear(struct stmt_names *names)
 {
-	hash_each(link, names) {
+	hash_each(link, &names->by_name) {
 		struct stmt_name *n = owner_of(link, struct stmt_name, link);
 
-		hash_take(names, link);
+		stmt_name_take(names, n);
 		stmt_name_free(&n);
 	}
-	hash_free(names);
+	hash_free(&names->by_name);
 }

@@ -222,10 +222,9 @@ static struct unnamed *unnamed_keep(struct client *c)
 }
 
 /* True: the message passes as it is. */
-static bool parse_unnamed(struct client *c, const uint8_t *body, size_t len)
+static bool parse_unnamed(struct client *c, const uint8_t *body, size_t len, size_t sql_len)
 {
-	size_t sql_len = strnlen((const char *)body, len);
-	struct stmt_name *n = c->stmts.count ? deallocates(c, body, sql_len) : NULL;
+	struct stmt_name *n = stmt_names_count(&c->stmts) ? deallocates(c, body, sql_len) : NULL;
 	struct unnamed *before = unnamed_keep(c);
 	struct unnamed *u = &c->unnamed;
 
@@ -233,7 +232,7 @@ static bool parse_unnamed(struct client *c, const uint8_t *body, size_t len)
 	u->known = c->unnamed_in_batch = true;
 	u->serial = ++c->unnamed_serial;
 	u->deallocates = n != NULL;
-	u->forgets = c->stmts.count && may_forget(body, sql_len);
+	u->forgets = stmt_names_count(&c->stmts) && may_forget(body, sql_len);
 	u->touches = inventory_may(c, body, sql_len) || c->worker->setup->org_by_comment;
 	u->changes_org = speak_is_change(c, body, sql_len);
 	c->speaks |= u->changes_org;
@@ -336,10 +335,16 @@ static void parse_named(struct client *c, const char *name, const uint8_t *body,
 	stmt_drop(&st);
 }
 
-/* Name, query, count and types: exactly. */
-static bool parse_is_sound(const uint8_t *body, size_t len, size_t *name_len)
+/* Where the text at p ends: its NUL, NULL if it has none. Mostly it is empty. */
+static inline const uint8_t *text_end(const uint8_t *p, size_t len)
 {
-	const uint8_t *name_end = memchr(body, 0, len);
+	return len && *p == 0 ? p : memchr(p, 0, len);
+}
+
+/* Name, query, count and types: exactly. */
+static bool parse_is_sound(const uint8_t *body, size_t len, size_t *name_len, size_t *sql_len)
+{
+	const uint8_t *name_end = text_end(body, len);
 	if (!name_end)
 		return false;
 	*name_len = (size_t)(name_end - body);
@@ -347,19 +352,20 @@ static bool parse_is_sound(const uint8_t *body, size_t len, size_t *name_len)
 	const uint8_t *sql_end = memchr(name_end + 1, 0, left);
 	if (!sql_end)
 		return false;
-	left -= (size_t)(sql_end - name_end);
+	*sql_len = (size_t)(sql_end - name_end) - 1;
+	left -= *sql_len + 1;
 	return left >= 2 && left - 2 == 4u * ((size_t)sql_end[1] << 8 | sql_end[2]);
 }
 
 static enum inspected inspect_parse(struct client *c, const uint8_t *body, size_t len, uint32_t *used)
 {
-	size_t name_len;
+	size_t name_len, sql_len;
 
-	if (!parse_is_sound(body, len, &name_len))
+	if (!parse_is_sound(body, len, &name_len, &sql_len))
 		return INSPECT_BAD;
 	count_add(&c->pool->counts.client_parses, 1);
 	if (name_len == 0)
-		*used = parse_unnamed(c, body + 1, len - 1) ? 0 : *used;
+		*used = parse_unnamed(c, body + 1, len - 1, sql_len) ? 0 : *used;
 	else if (statements_most(c) > 0)
 		parse_named(c, (const char *)body, body + name_len + 1, len - name_len - 1);
 	else {
@@ -393,7 +399,7 @@ static const char *foreign_name(const struct client *c, const char *name)
 	return statements_most(c) > 0 && strncmp(name, OUR_NAMES, strlen(OUR_NAMES)) == 0 ? "no such statement" : name;
 }
 
-/* The statement's name on the server, made to exist there. *plan: a reference for the entry, NULL when there is no statement of ours. */
+/* The statement's name on the server, made to exist there. *plan: the statement, NULL when there is none of ours. */
 static const char *server_name(struct client *c, const char *name, struct stmt **plan)
 {
 	*plan = NULL;
@@ -406,13 +412,13 @@ static const char *server_name(struct client *c, const char *name, struct stmt *
 		return foreign_name(c, name);
 	ensure(c, n->stmt);
 	note_first(c, n->stmt->body, n->stmt->len);
-	*plan = stmt_ref(n->stmt);
+	*plan = n->stmt;
 	return n->stmt->name;
 }
 
-static void push_plan(struct client *c, enum reply_kind kind, struct stmt *plan)
+static void push_plan(struct client *c, enum reply_kind kind, const struct stmt *plan)
 {
-	expect(c, kind, REPLY_FORWARD, plan ? MARK_PLAN : MARK_NONE, plan);
+	expect(c, kind, REPLY_FORWARD, plan ? MARK_PLAN : MARK_NONE, plan ? (void *)(uintptr_t)plan->serial : NULL);
 }
 
 static void note_portal(struct client *c, const char *name, const struct stmt *plan)
@@ -422,7 +428,7 @@ static void note_portal(struct client *c, const char *name, const struct stmt *p
 }
 
 /* The text of a statement that may touch what the session holds; NULL: it does not. */
-static const uint8_t *touching_text(const struct client *c, const char *name)
+static const uint8_t *touching_text(struct client *c, const char *name)
 {
 	const struct stmt_name *n;
 
@@ -454,9 +460,9 @@ static enum inspected inspect_bind(struct client *c, const uint8_t *p, const str
 {
 	const uint8_t *end = p + f->have;
 	const uint8_t *portal = p + FRAME_HEAD;
-	const uint8_t *portal_end = memchr(portal, 0, (size_t)(end - portal));
+	const uint8_t *portal_end = text_end(portal, (size_t)(end - portal));
 	const uint8_t *name = portal_end ? portal_end + 1 : NULL;
-	const uint8_t *name_end = name ? memchr(name, 0, (size_t)(end - name)) : NULL;
+	const uint8_t *name_end = name ? text_end(name, (size_t)(end - name)) : NULL;
 	struct stmt *plan;
 	struct err err;
 
@@ -476,7 +482,7 @@ static enum inspected inspect_bind(struct client *c, const uint8_t *p, const str
 	if (!touching || (note_values(c, name_end + 1, end, &err) && inventory_note(c, touching, strlen((const char *)touching), &err))) {
 		push_plan(c, REPLY_BIND, plan);
 	} else {
-		stmt_drop(&plan);
+		plan = NULL;
 		expect_refused(c, REPLY_BIND, &err);
 		to = REFUSED;
 	}
@@ -498,7 +504,7 @@ static enum inspected inspect_bind(struct client *c, const uint8_t *p, const str
 /* Body of Describe and Close: a letter and a name, exactly. */
 static bool object_is_sound(const uint8_t *body, size_t len)
 {
-	return len >= 2 && (body[0] == 'S' || body[0] == 'P') && memchr(body + 1, 0, len - 1) == body + len - 1;
+	return len >= 2 && (body[0] == 'S' || body[0] == 'P') && text_end(body + 1, len - 1) == body + len - 1;
 }
 
 static void write_object(struct buf *out, uint8_t type, uint8_t what, const char *name)
@@ -545,7 +551,7 @@ static enum inspected inspect_close(struct client *c, const uint8_t *body, size_
 	}
 	struct stmt_name *n = stmt_name_find(&c->stmts, name);
 	if (n)
-		hash_take(&c->stmts, &n->link);
+		stmt_name_take(&c->stmts, n);
 	expect(c, REPLY_CLOSE, REPLY_MAKE_UP, MARK_CLOSED, n);
 	return INSPECT_DONE;
 }
@@ -555,7 +561,7 @@ static enum inspected inspect_close(struct client *c, const uint8_t *body, size_
 static void expect_deallocate(struct client *c, enum reply_kind kind, struct stmt_name *n)
 {
 	if (n)
-		hash_take(&c->stmts, &n->link);
+		stmt_name_take(&c->stmts, n);
 	expect(c, kind, REPLY_FORWARD, MARK_DEALLOCATE, n);
 }
 
@@ -618,7 +624,7 @@ static enum inspected inspect_query(struct client *c, const uint8_t *p, const st
 			return watched;
 		}
 	}
-	if (c->stmts.count && f->size < DEALLOCATE_MOST) {
+	if (stmt_names_count(&c->stmts) && f->size < DEALLOCATE_MOST) {
 		if (f->have < f->size) {
 			*want = f->size;
 			return INSPECT_MORE;
@@ -627,7 +633,7 @@ static enum inspected inspect_query(struct client *c, const uint8_t *p, const st
 	}
 	if (n && s->notes_behind)
 		return INSPECT_HOLD;
-	bool forgets = !n && c->stmts.count && (f->have < f->size ? f->size <= FORGETS_MOST : may_forget(sql, len));
+	bool forgets = !n && stmt_names_count(&c->stmts) && (f->have < f->size ? f->size <= FORGETS_MOST : may_forget(sql, len));
 	if (n || forgets) {
 		struct unnamed *before = unnamed_drop(c);
 		if (before)
@@ -647,7 +653,7 @@ static enum inspected inspect_query(struct client *c, const uint8_t *p, const st
 
 static bool is_bind_of_unnamed(const struct frame *f, const uint8_t *body)
 {
-	const uint8_t *portal_end = memchr(body, 0, f->have - FRAME_HEAD);
+	const uint8_t *portal_end = text_end(body, f->have - FRAME_HEAD);
 	return portal_end && portal_end + 1 < body + f->have - FRAME_HEAD && portal_end[1] == 0;
 }
 

@@ -333,7 +333,6 @@ void link_settled(void *owner, struct reply *r)
 		break;
 	case MARK_AHEAD:
 	case MARK_EVICT:
-	case MARK_PLAN:
 		drop_stmt(r->note);
 		break;
 	case MARK_NAMED:
@@ -357,6 +356,7 @@ void link_settled(void *owner, struct reply *r)
 		free_unnamed(r->note);
 		break;
 	case MARK_NONE:
+	case MARK_PLAN:
 	case MARK_RESET:
 	case MARK_FORGETS:
 		break;
@@ -371,7 +371,7 @@ static void undo_named(struct client *c, struct server *s, struct reply *r)
 	if (r->act == REPLY_FORWARD)
 		stmt_set_take(&s->stmts, n->stmt);
 	if (c && stmt_name_find(&c->stmts, n->name) == n) {
-		hash_take(&c->stmts, &n->link);
+		stmt_name_take(&c->stmts, n);
 		free_name(n);
 	}
 	free_name(n);
@@ -453,9 +453,6 @@ void link_undone(void *owner, struct reply *r)
 		stmt_set_add(&s->stmts, r->note);
 		drop_stmt(r->note);
 		break;
-	case MARK_PLAN:
-		drop_stmt(r->note);
-		break;
 	case MARK_NAMED:
 		undo_named(c, s, r);
 		break;
@@ -472,6 +469,7 @@ void link_undone(void *owner, struct reply *r)
 		free_unnamed(r->note);
 		break;
 	case MARK_NONE:
+	case MARK_PLAN:
 	case MARK_RESET:
 	case MARK_SETTINGS:
 	case MARK_FORGETS:

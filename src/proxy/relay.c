@@ -54,12 +54,10 @@ static bool answer_alone(struct client *c, const struct frame *f)
 	}
 }
 
-static void query_begins(struct client *c)
+static __attribute__((noinline)) void begin_query(struct client *c)
 {
 	const struct policy *policy = &c->pool->policy;
 
-	if (c->in_query)
-		return;
 	c->in_query = true;
 	c->query_at = loop_now(c->worker->loop);
 	if (policy->query_timeout)
@@ -71,6 +69,12 @@ static void query_begins(struct client *c)
 	}
 	if (c->deadline_query || c->deadline_xact)
 		sweep_set(c);
+}
+
+static inline void query_begins(struct client *c)
+{
+	if (!c->in_query)
+		begin_query(c);
 }
 
 /* PostgreSQL keeps the answers to these back until a Flush or a Sync comes: a client that sends neither awaits nothing. */
@@ -156,22 +160,17 @@ static bool skipped(struct client *c, const struct frame *f)
 
 #define NAMES_MOST (64 * 1024) /* Describe, Close and CopyFail hold a name or a text, no data */
 
-/* What must be there as a whole is bounded before it is waited for. */
+/* What must be there as a whole is bounded before it is waited for. 0: by max_packet_size. */
+static const uint32_t size_most[256] = {
+	['S'] = FRAME_HEAD, ['H'] = FRAME_HEAD, ['X'] = FRAME_HEAD, ['c'] = FRAME_HEAD, /* no body, exactly */
+	['D'] = NAMES_MOST, ['C'] = NAMES_MOST, ['f'] = NAMES_MOST,
+};
+
 static bool size_is_sound(const struct client *c, const struct frame *f)
 {
-	switch (f->type) {
-	case 'S':
-	case 'H':
-	case 'X':
-	case 'c':
-		return f->size == FRAME_HEAD;
-	case 'D':
-	case 'C':
-	case 'f':
-		return f->size <= NAMES_MOST;
-	default:
-		return f->size - 1 <= c->worker->setup->conf->set.max_packet_size;
-	}
+	uint32_t most = size_most[f->type];
+
+	return most ? f->size <= most : f->size - 1 <= c->worker->setup->conf->set.max_packet_size;
 }
 
 /* A client that said Terminate has nothing more to wait for: what no Sync ends would never be answered, and is never committed. */
@@ -269,7 +268,8 @@ static enum step client_message(struct client *c, const uint8_t *p, const struct
 			if (visit == SPOKEN_DONE)
 				return STEP_ON;
 		}
-		parcel_send(c->worker->to_client, &c->stream); /* link_get may end the client, and what stands in the parcel would be the next one's */
+		if (!parcel_empty(c->worker->to_client))
+			parcel_send(c->worker->to_client, &c->stream); /* link_get may end the client, and what stands in the parcel would be the next one's */
 		if (!link_get(c))
 			return STEP_STOP;
 	}
@@ -456,8 +456,7 @@ static bool take_error(struct server *s, struct client *c, const uint8_t *p, con
 		settings_failed(s, c, &r);
 		return false;
 	}
-	if (front && front->mark == MARK_PLAN && strcmp(r.sqlstate, SQLSTATE_UNSUPPORTED) == 0)
-		stmt_retire(front->note); /* cached plan must not change result type: a new Parse of the text must be a new statement */
+	uint64_t stale_plan = front && front->mark == MARK_PLAN && strcmp(r.sqlstate, SQLSTATE_UNSUPPORTED) == 0 ? (uintptr_t)front->note : 0;
 	if (front && front->mark == MARK_REFUSED)
 		report_error(made, "ERROR", ((struct err *)front->note)->sqlstate, "%s", ((struct err *)front->note)->text);
 	else if (front && front->mark == MARK_DUPLICATE && strcmp(r.sqlstate, SQLSTATE_STATEMENT_EXISTS) == 0)
@@ -469,7 +468,9 @@ static bool take_error(struct server *s, struct client *c, const uint8_t *p, con
 	if (front && front->mark == MARK_UNNAMED)
 		link_unnamed_failed(front);
 	uint32_t syncs = s->replies.copy_in ? c->copy_syncs : 0;
-	replies_take(&s->replies, 'E');
+	replies_take(&s->replies, 'E'); /* which also takes back what was noted of statements behind the error */
+	if (stale_plan)
+		stmt_set_retire(&s->stmts, stale_plan); /* cached plan must not change result type: a new Parse of the text must be a new statement */
 	if (syncs)
 		send_kept_syncs(s, c, syncs);
 	return true;
@@ -610,6 +611,22 @@ static size_t pass_server(struct server *s, struct client *c, const uint8_t *p, 
 	return n;
 }
 
+/* Whole messages that are parts of what the client awaits, rows above all: they pass as they stand, all at once. Returns their size. */
+static size_t pass_parts(struct server *s, struct client *c, const uint8_t *p, size_t len)
+{
+	const struct reply *front = replies_front(&s->replies);
+	size_t n = 0;
+	struct frame f;
+
+	if (!front || front->act != REPLY_FORWARD)
+		return 0;
+	while (frame_peek(p + n, len - n, &f) == PARSE_OK && f.have == f.size && treat_of_server[f.type] == TREAT_PASS && reply_is_part(front, f.type))
+		n += f.size;
+	if (n)
+		parcel_pass(c->worker->to_client, p, n);
+	return n;
+}
+
 static void send_back(struct server *s, struct client *c)
 {
 	if (parcel_empty(c->worker->to_client))
@@ -661,6 +678,10 @@ static size_t relay_server_bytes(struct stream *st, const uint8_t *p, size_t len
 		if (treat == TREAT_BAD)
 			return bad_server(s, "bad message from server", len);
 		if (treat == TREAT_PASS) {
+			size_t parts = pass_parts(s, c, p + used, len - used);
+			used += parts;
+			if (parts)
+				continue;
 			if (!server_passes(s, c, p + used, &f))
 				return len;
 			used += s->pass_left ? 0 : f.size;

@@ -258,6 +258,48 @@ static void a_thousand_pipelined_messages_keep_their_order(void **state)
 	assert_true(replies_empty(&l->replies));
 }
 
+static void entries_with_nothing_to_do_are_not_told(void **state)
+{
+	struct log *l = *state;
+	push(l, REPLY_QUERY, F, REPLY_MARK_TOLD - 1);
+	push(l, REPLY_BIND, F, 0);
+	push(l, REPLY_EXECUTE, F, 'e');
+	push(l, REPLY_EXECUTE, F, 0);
+	push(l, REPLY_SYNC, F, 's');
+	takes_all(l, "Z2EZ");
+	assert_string_equal(l->settled, "s");
+	assert_string_equal(l->undone, "e");
+	push(l, REPLY_SYNC, F, 0);
+	assert_false(replies_empty(&l->replies));
+}
+
+static void what_is_made_up_waits_until_a_message_is_through(void **state)
+{
+	struct log *l = *state;
+	l->replies.midway = true;
+	push(l, REPLY_CLOSE, REPLY_MAKE_UP, 'a');
+	replies_make_up(&l->replies);
+	assert_string_equal(l->settled, "");
+	l->replies.midway = false;
+	replies_make_up(&l->replies);
+	assert_string_equal(l->settled, "a");
+	push(l, REPLY_PARSE, F, 'p');
+	push(l, REPLY_CLOSE, REPLY_MAKE_UP, 'b');
+	push(l, REPLY_SYNC, F, 's');
+	takes_all(l, "EZ"); /* undone, and not waited for any more */
+	assert_string_equal(l->undone, "bp");
+	assert_int_equal(l->replies.unanswered, 0);
+}
+
+static void rows_are_parts_of_an_answer_and_tags_may_end_it(void **state)
+{
+	struct reply query = {.kind = REPLY_QUERY}, execute = {.kind = REPLY_EXECUTE}, bind = {.kind = REPLY_BIND};
+	(void)state;
+	assert_true(reply_is_part(&query, 'D') && reply_is_part(&execute, 'D'));
+	assert_true(reply_is_part(&query, 'C') && !reply_is_part(&execute, 'C'));
+	assert_false(reply_is_part(&bind, 'D') || reply_is_part(&bind, '2'));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -278,6 +320,9 @@ int main(void)
 		TEST(stray_copy_messages_are_not_answered),
 		TEST(a_portal_may_be_suspended_and_go_on),
 		TEST(an_answer_that_nobody_asked_for_is_bad),
+		TEST(entries_with_nothing_to_do_are_not_told),
+		TEST(what_is_made_up_waits_until_a_message_is_through),
+		TEST(rows_are_parts_of_an_answer_and_tags_may_end_it),
 		TEST(a_thousand_pipelined_messages_keep_their_order),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,7 @@
 struct scene {
 	struct stmt_book book;
 	struct stmt_set set;
-	struct hash names;
+	struct stmt_names names;
 };
 
 static int scene_make(void **state)
@@ -242,6 +242,21 @@ static void a_retired_statement_stays_in_its_sets(void **state)
 	stmt_drop(&fresh);
 }
 
+static void a_statement_is_retired_by_its_serial(void **state)
+{
+	struct scene *s = *state;
+	struct stmt *a = stmt_for(s, "a"), *b = stmt_for(s, "b");
+
+	stmt_set_add(&s->set, a);
+	stmt_set_retire(&s->set, b->serial); /* is not in the set */
+	assert_false(b->retired);
+	stmt_set_retire(&s->set, a->serial);
+	assert_true(a->retired);
+	assert_true(stmt_set_use(&s->set, a));
+	stmt_drop(&a);
+	stmt_drop(&b);
+}
+
 static void a_cleared_set_is_empty_and_usable(void **state)
 {
 	struct scene *s = *state;
@@ -276,6 +291,24 @@ static void a_name_leads_to_its_statement(void **state)
 	stmt_drop(&b);
 }
 
+static void a_name_that_was_taken_is_not_found(void **state)
+{
+	struct scene *s = *state;
+	struct stmt *a = stmt_for(s, "a");
+	struct stmt_name *n = stmt_name_new("one", a), *again = stmt_name_new("one", a);
+
+	stmt_name_put(&s->names, n);
+	assert_ptr_equal(stmt_name_find(&s->names, "one"), n); /* also when it was the last one found */
+	stmt_name_take(&s->names, n);
+	assert_null(stmt_name_find(&s->names, "one"));
+	stmt_name_free(&n);
+	stmt_name_put(&s->names, again);
+	assert_ptr_equal(stmt_name_find(&s->names, "one"), again);
+	stmt_names_clear_settled(&s->names);
+	assert_null(stmt_name_find(&s->names, "one"));
+	stmt_drop(&a);
+}
+
 static void a_name_in_no_hash_is_freed_alone(void **state)
 {
 	struct scene *s = *state;
@@ -302,7 +335,7 @@ static void clearing_the_names_drops_all(void **state)
 		stmt_drop(&st);
 	}
 	stmt_names_clear(&s->names);
-	assert_int_equal(s->names.count, 0);
+	assert_int_equal(stmt_names_count(&s->names), 0);
 	assert_int_equal(s->book.bytes, 0);
 }
 
@@ -323,8 +356,10 @@ int main(void)
 		test(taking_what_is_not_there_does_nothing),
 		test(the_oldest_is_the_one_not_used_for_longest),
 		test(a_retired_statement_stays_in_its_sets),
+		test(a_statement_is_retired_by_its_serial),
 		test(a_cleared_set_is_empty_and_usable),
 		test(a_name_leads_to_its_statement),
+		test(a_name_that_was_taken_is_not_found),
 		test(a_name_in_no_hash_is_freed_alone),
 		test(clearing_the_names_drops_all),
 	};
