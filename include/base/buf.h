@@ -18,6 +18,7 @@ struct buf {
 };
 
 void buf_need(struct buf *b, size_t more);            /* room for so many more; aborts when there is none */
+uint8_t *buf_more(struct buf *b, size_t n);           /* n more bytes, for the caller to fill in at once */
 void buf_add(struct buf *b, const void *p, size_t n);
 void buf_add_str(struct buf *b, const char *text);    /* without its NUL */
 void buf_add_fmt(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -12,5 +12,9 @@ _Noreturn void verify_failed(const char *claim, const char *file, int line, cons
 /* The branch that cannot be reached. */
 #define never(text) verify_failed(text, __FILE__, __LINE__, __func__)
 
+/* Functions that stay out of their callers, so that those need no registers and no stack for them: what hardly ever runs, and what does. */
+#define SELDOM __attribute__((noinline, cold))
+#define APART __attribute__((noinline))
+
 #define MUST_CHECK __attribute__((warn_unused_result))
 #define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))

@@ -48,8 +48,22 @@ void replies_init(struct replies *r, void *owner, void (*settled)(void *, struct
 void replies_free(struct replies *r); /* undoes what is left */
 static inline bool replies_empty(const struct replies *r) { return r->count == 0; }
 
+static inline struct reply *replies_at(struct replies *r, uint32_t i) { return &r->ring[(r->head + i) & (r->room - 1)]; } /* i < count */
+/* The entry at the front, NULL: none. */
+static inline struct reply *replies_front(struct replies *r) { return r->count ? &r->ring[r->head] : 0; }
+static inline bool reply_needs_no_answer(const struct reply *e) { return e->act == REPLY_MAKE_UP || e->kind == REPLY_COPY_END; }
+
 /* A message goes out (or is made up). If the server is skipping it is undone at once, but for Sync, which ends the skipping. */
-void replies_push(struct replies *r, enum reply_kind kind, enum reply_act act, uint16_t mark, void *note);
+void replies_push_unusual(struct replies *r, struct reply e);
+static inline void replies_push(struct replies *r, enum reply_kind kind, enum reply_act act, uint16_t mark, void *note)
+{
+	struct reply e = {kind, act, mark, note};
+
+	if (r->skipping || r->copy_in || reply_needs_no_answer(&e) || r->count == r->room)
+		replies_push_unusual(r, e);
+	else
+		*replies_at(r, r->count++) = e;
+}
 
 /* What a server's message may be to the entry at the front, as bits of kinds: its end, or a part of it. */
 struct reply_meaning {
@@ -65,19 +79,29 @@ enum reply_verdict {
 /* The server's message of this type has come (its header at least). Settles what it answers. ErrorResponse: undoes what the
  * server will skip. For asynchronous messages (N A S) it must not be called. replies_make_up is called next, once the message is passed on. */
 enum reply_verdict replies_take(struct replies *r, uint8_t type);
-/* Is such a message one of several that answer this entry, and not the last of them? */
-static inline bool reply_is_part(const struct reply *e, uint8_t type) { return reply_meanings[type].part & 1u << e->kind; }
+/* The same for a message that calls for nothing but being forwarded, as most do. False: it is none of these, and nothing was taken. */
+static inline bool replies_take_plain(struct replies *r, uint8_t type)
+{
+	const struct reply *front = replies_front(r);
+	const struct reply_meaning *m = &reply_meanings[type];
+
+	if (!front || front->act != REPLY_FORWARD || r->unanswered || type == 'G' || type == 'Z') /* with these two copy data begins or is over */
+		return false;
+	if (m->part >> front->kind & 1)
+		return front->mark < REPLY_MARK_TOLD || type == 'D'; /* the owner may have a tag of its own for it, but no row */
+	if (!(m->ends >> front->kind & 1) || front->mark >= REPLY_MARK_TOLD)
+		return false;
+	r->head = (r->head + 1) & (r->room - 1);
+	r->count--;
+	return true;
+}
 /* Settles what stands at the front and needs no answer of the server. Called after the message that replies_take judged was passed on,
  * so that what is made up comes behind it. */
-static inline bool reply_needs_no_answer(const struct reply *e) { return e->act == REPLY_MAKE_UP || e->kind == REPLY_COPY_END; }
 void replies_make_up_(struct replies *r);
 static inline void replies_make_up(struct replies *r)
 {
 	if (r->unanswered)
 		replies_make_up_(r);
 }
-static inline struct reply *replies_at(struct replies *r, uint32_t i) { return &r->ring[(r->head + i) & (r->room - 1)]; } /* i < count */
-/* The entry at the front, NULL: none. */
-static inline struct reply *replies_front(struct replies *r) { return r->count ? &r->ring[r->head] : 0; }
 bool replies_has_end(const struct replies *r); /* is a Sync, Query or function call among them: will a ReadyForQuery come */
 bool replies_has_forward(const struct replies *r); /* does the client await anything */

@@ -5,6 +5,8 @@
 
 size_t msg_begin(struct buf *b, uint8_t type);  /* returns the place for msg_end; type 0: no type byte (startup) */
 void msg_end(struct buf *b, size_t begun);
+/* The head of a message whose length word is known, and n bytes behind it for the caller to fill in at once; the rest comes from elsewhere. */
+uint8_t *msg_head(struct buf *b, uint8_t type, uint32_t length, size_t n);
 void msg_u8(struct buf *b, uint8_t v);
 void msg_u16(struct buf *b, uint16_t v);
 void msg_u32(struct buf *b, uint32_t v);

@@ -24,13 +24,20 @@ void buf_need(struct buf *b, size_t more)
 	b->room = want;
 }
 
+uint8_t *buf_more(struct buf *b, size_t n)
+{
+	uint8_t *at;
+
+	buf_need(b, n);
+	at = b->p + b->len;
+	b->len += n;
+	return at;
+}
+
 void buf_add(struct buf *b, const void *p, size_t n)
 {
-	if (!n)
-		return;
-	buf_need(b, n);
-	memcpy(b->p + b->len, p, n);
-	b->len += n;
+	if (n)
+		memcpy(buf_more(b, n), p, n);
 }
 
 void buf_add_str(struct buf *b, const char *text)

@@ -38,24 +38,26 @@ static void timer_woke(evutil_socket_t fd, short what, void *arg)
 	l->timer_armed_for = 0;
 }
 
-static void arm_timer(struct loop *l)
+static APART void arm_timer_for(struct loop *l, usec_t at)
 {
-	struct heap_node *top = heap_top(&l->timers);
+	usec_t after = at > l->now ? at - l->now : 0;
 	struct itimerspec when = {0};
-	usec_t at, after;
 
-	if (!top)
-		return;
-	at = owner_of(top, struct timer, node)->at;
-	if (l->timer_armed_for && l->timer_armed_for <= at)
-		return;
-	after = at > l->now ? at - l->now : 0;
 	when.it_value.tv_sec = after / USEC_PER_SEC;
 	when.it_value.tv_nsec = after % USEC_PER_SEC * 1000;
 	if (after == 0)
 		when.it_value.tv_nsec = 1; /* 0 would disarm it */
 	verify(timerfd_settime(l->timer_fd, 0, &when, NULL) == 0);
 	l->timer_armed_for = at > 0 ? at : 1;
+}
+
+static void arm_timer(struct loop *l)
+{
+	struct heap_node *top = heap_top(&l->timers);
+	usec_t at = top ? owner_of(top, struct timer, node)->at : 0;
+
+	if (top && (!l->timer_armed_for || l->timer_armed_for > at))
+		arm_timer_for(l, at);
 }
 
 /* No more than were set before, or one that sets itself to now would never let go. */

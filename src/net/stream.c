@@ -46,16 +46,21 @@ struct room {
 
 static void look_at_unsure(struct timer *t);
 
-static struct room *room_of(struct loop *l)
+/* It is there as soon as the loop has a stream. */
+static inline struct room *room_of(struct loop *l)
 {
-	struct room *r = l->stream_room;
+	return l->stream_room;
+}
 
-	if (r)
-		return r;
+static void room_make(struct loop *l)
+{
+	struct room *r;
+
+	if (l->stream_room)
+		return;
 	r = l->stream_room = mem_make(struct room);
 	list_init(&r->unsure);
 	timer_init(&r->unsure_timer, l, look_at_unsure);
-	return r;
 }
 
 void stream_buffers_free(struct loop *l)
@@ -267,7 +272,7 @@ void stream_sendv(struct stream *s, const struct iovec *iov, int n)
 }
 
 /* What one plain send has left. */
-static __attribute__((noinline)) void send_rest(struct stream *s, const uint8_t *p, size_t len, ssize_t done)
+static SELDOM void send_rest(struct stream *s, const uint8_t *p, size_t len, ssize_t done)
 {
 	size_t gone = done > 0 ? (size_t)done : 0;
 	struct iovec rest = {(void *)(p + gone), len - gone};
@@ -355,7 +360,7 @@ static inline size_t take_clear(struct stream *s, uint8_t *p, size_t len)
 }
 
 /* Record after record until the session has no more: what it holds itself would give no edge. */
-static size_t take_tls(struct stream *s, uint8_t *p, size_t len)
+static APART size_t take_tls(struct stream *s, uint8_t *p, size_t len)
 {
 	struct err why; /* set by a failure only */
 	size_t all = 0;
@@ -425,7 +430,7 @@ static void drop(struct stream *s, size_t n)
 	}
 }
 
-static bool offer_left(struct stream *s)
+static APART bool offer_left(struct stream *s)
 {
 	struct span left = stream_left(s);
 	size_t eaten;
@@ -452,7 +457,7 @@ static void in_need(struct stream *s, size_t more)
 	buf_need(&s->in, more);
 }
 
-static void read_behind(struct stream *s, size_t more, size_t *budget)
+static APART void read_behind(struct stream *s, size_t more, size_t *budget)
 {
 	in_need(s, more);
 
@@ -561,7 +566,7 @@ static void shake(struct stream *s)
 
 /* What may be due before and behind the reading, only where something is unusual. */
 
-static void go_before(struct stream *s)
+static SELDOM void go_before(struct stream *s)
 {
 	if (s->first_due && s->readable && !s->paused)
 		look_at_first(s);
@@ -571,7 +576,7 @@ static void go_before(struct stream *s)
 		tell_drained(s);
 }
 
-static void go_behind(struct stream *s)
+static SELDOM void go_behind(struct stream *s)
 {
 	if (s->open && s->paused && s->readable && !s->handshake)
 		look(s);
@@ -643,6 +648,7 @@ static void attach(struct stream *s, struct loop *l)
 {
 	s->loop = l;
 	verify_here(l);
+	room_make(l);
 	verify(event_assign(&s->event, l->base, s->fd, EV_READ | EV_WRITE | EV_CLOSED | EV_ET | EV_PERSIST, on_event, s) == 0);
 	/* Adding to epoll reports what is ready already, as an edge: none is lost before it or between two loops. */
 	verify(event_add(&s->event, NULL) == 0);

@@ -135,7 +135,7 @@ static void grant_first(struct pool *p, struct server *s)
 	w->granted(w, s);
 }
 
-static bool needs_check(const struct server *s)
+static inline bool needs_check(const struct server *s)
 {
 	const struct settings *set = &s->lane->setup->conf->set;
 	return loop_now(s->loop) - s->idle_since > set->server_check_delay && set->server_check_query[0];
@@ -147,18 +147,16 @@ static struct server *own_idle(struct pool *p, int wanted)
 	bool oldest_first = settings_of(p)->server_round_robin;
 	struct list *idle = &p->servers[SERVER_IDLE];
 
-	for (;;) {
-		struct list *link = oldest_first ? list_last(idle) : list_first(idle);
-		if (!link)
-			return NULL;
-		struct server *s = list_owner(link, struct server, link);
+	while (!list_empty(idle)) {
+		struct server *s = list_owner(oldest_first ? idle->prev : idle->next, struct server, link);
 		if (!needs_check(s))
 			return s; /* what is overdue is closed when it comes to rest, or by its timer, or by the order that made it so */
 		else if (p->n_state[SERVER_TEST] < wanted)
 			ask_check(s);
 		else
-			return NULL;
+			break;
 	}
+	return NULL;
 }
 
 /* Those that will come free without anybody's doing. */

@@ -16,18 +16,13 @@ void replies_init(struct replies *r, void *owner, void (*settled)(void *, struct
 	*r = (struct replies){.owner = owner, .settled = settled, .undone = undone};
 }
 
-static struct reply *entry_at(struct replies *r, uint32_t i)
-{
-	return &r->ring[(r->head + i) & (r->room - 1)];
-}
-
 static void ring_grow(struct replies *r)
 {
 	uint32_t room = r->room ? r->room * 2 : RING_START;
 	struct reply *ring = mem_new(room * sizeof(*ring));
 
 	for (uint32_t i = 0; i < r->count; i++)
-		ring[i] = *entry_at(r, i);
+		ring[i] = *replies_at(r, i);
 	mem_free(r->ring);
 	r->ring = ring;
 	r->head = 0;
@@ -52,9 +47,9 @@ static void tell_undone(struct replies *r, struct reply *e)
 		r->undone(r->owner, e);
 }
 
-static __attribute__((noinline)) void settle_told(struct replies *r)
+static APART void settle_told(struct replies *r)
 {
-	struct reply e = *entry_at(r, 0);
+	struct reply e = *replies_at(r, 0);
 
 	front_out(r);
 	r->settled(r->owner, &e);
@@ -70,9 +65,9 @@ static void settle_front(struct replies *r)
 
 void replies_make_up_(struct replies *r)
 {
-	while (r->count && !r->midway && reply_needs_no_answer(entry_at(r, 0))) {
+	while (r->count && !r->midway && reply_needs_no_answer(replies_at(r, 0))) {
 		r->unanswered--;
-		if (entry_at(r, 0)->kind == REPLY_COPY_END)
+		if (replies_at(r, 0)->kind == REPLY_COPY_END)
 			r->copy_in = false;
 		settle_front(r);
 	}
@@ -82,11 +77,11 @@ static void push(struct replies *r, struct reply e)
 {
 	if (r->count == r->room)
 		ring_grow(r);
-	*entry_at(r, r->count++) = e;
+	*replies_at(r, r->count++) = e;
 }
 
-/* The server skips or reads copy data, or there is no message behind the entry that it would answer. */
-static __attribute__((noinline)) void push_unusual(struct replies *r, struct reply e)
+/* The server skips or reads copy data, or there is no message behind the entry that it would answer, or the ring is full. */
+SELDOM void replies_push_unusual(struct replies *r, struct reply e)
 {
 	if (r->skipping && e.kind != REPLY_SYNC) {
 		tell_undone(r, &e);
@@ -111,28 +106,18 @@ static __attribute__((noinline)) void push_unusual(struct replies *r, struct rep
 	}
 }
 
-void replies_push(struct replies *r, enum reply_kind kind, enum reply_act act, uint16_t mark, void *note)
-{
-	struct reply e = {kind, act, mark, note};
-
-	if (r->skipping || r->copy_in || reply_needs_no_answer(&e))
-		push_unusual(r, e);
-	else
-		push(r, e);
-}
-
 /* After an error in the extended protocol the server reads and drops everything up to Sync. Undone last first, so that each finds
  * the names as it left them. */
 static void undo_to_sync(struct replies *r)
 {
 	uint32_t n = 0;
 
-	while (n < r->count && entry_at(r, n)->kind != REPLY_SYNC)
+	while (n < r->count && replies_at(r, n)->kind != REPLY_SYNC)
 		n++;
 	if (n == r->count)
 		r->skipping = true;
 	for (uint32_t i = n; i-- > 0;) {
-		struct reply e = *entry_at(r, i);
+		struct reply e = *replies_at(r, i);
 		r->unanswered -= reply_needs_no_answer(&e);
 		tell_undone(r, &e);
 	}
@@ -141,20 +126,20 @@ static void undo_to_sync(struct replies *r)
 }
 
 /* The server reads copy data now. A Sync that stands before the end of the data is among what it ignores. */
-static __attribute__((noinline)) void copy_in_begins(struct replies *r)
+static SELDOM void copy_in_begins(struct replies *r)
 {
 	uint32_t kept = 1; /* the Execute or Query at the front */
 	bool data_ends = false;
 
 	for (uint32_t i = 1; i < r->count; i++) {
-		struct reply e = *entry_at(r, i);
+		struct reply e = *replies_at(r, i);
 		if (e.kind == REPLY_COPY_END)
 			data_ends = true;
 		if (e.kind == REPLY_SYNC && !data_ends) {
 			tell_undone(r, &e);
 			continue;
 		}
-		*entry_at(r, kept++) = e;
+		*replies_at(r, kept++) = e;
 	}
 	r->count = kept;
 	r->copy_in = !data_ends;
@@ -186,7 +171,7 @@ const struct reply_meaning reply_meanings[256] = {
 	['Z'] = {.ends = KIND(SYNC) | KIND(QUERY) | KIND(CALL)},
 };
 
-static __attribute__((noinline)) enum reply_verdict take_error(struct replies *r)
+static SELDOM enum reply_verdict take_error(struct replies *r)
 {
 	struct reply *front = replies_front(r);
 	if (!front)
@@ -247,7 +232,7 @@ bool replies_has_forward(const struct replies *r)
 void replies_free(struct replies *r)
 {
 	while (r->count) {
-		struct reply e = *entry_at(r, --r->count);
+		struct reply e = *replies_at(r, --r->count);
 		tell_undone(r, &e);
 	}
 	mem_free(r->ring);

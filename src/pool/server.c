@@ -202,7 +202,7 @@ static void lists_leave(struct server *s)
 	list_take(&s->lane_link);
 }
 
-static __attribute__((noinline)) void log_move(const struct server *s, enum server_state to)
+static SELDOM void log_move(const struct server *s, enum server_state to)
 {
 	struct who who;
 	char peer[ADDR_TEXT];

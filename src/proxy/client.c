@@ -105,7 +105,7 @@ struct client *client_new(struct worker *w, int fd, const struct addr *peer)
 	return c;
 }
 
-static __attribute__((noinline)) void log_move(const struct client *c, enum client_state to)
+static SELDOM void log_move(const struct client *c, enum client_state to)
 {
 	struct who who;
 	char peer[ADDR_TEXT];

@@ -490,14 +490,12 @@ static enum inspected inspect_bind(struct client *c, const uint8_t *p, const str
 		*used = 0;
 		return INSPECT_DONE;
 	}
-	uint32_t old_names = (uint32_t)(name_end + 1 - portal);
-	uint32_t new_names = (uint32_t)(name - portal) + (uint32_t)strlen(to) + 1;
-	struct buf *out = to_server(c);
-	msg_u8(out, 'B');
-	msg_u32(out, f->size - 1 - old_names + new_names);
-	msg_bytes(out, portal, (size_t)(name - portal));
-	msg_str(out, to);
-	*used = FRAME_HEAD + old_names;
+	size_t portal_len = (size_t)(name - portal), old_len = (size_t)(name_end + 1 - name);
+	size_t to_len = (plan ? plan->name_len : strlen(to)) + 1;
+	uint8_t *out = msg_head(to_server(c), 'B', f->size - 1 - (uint32_t)old_len + (uint32_t)to_len, portal_len + to_len);
+	memcpy(out, portal, portal_len);
+	memcpy(out + portal_len, to, to_len);
+	*used = FRAME_HEAD + (uint32_t)(portal_len + old_len);
 	return INSPECT_DONE;
 }
 
@@ -721,7 +719,7 @@ enum inspected inspect_message(struct client *c, const uint8_t *p, const struct 
 	size_t len = f->size - FRAME_HEAD;
 
 	*used = 0;
-	if ((s->notes_behind || s->forgets) && must_hold(c, f, body)) {
+	if ((s->notes_behind | s->forgets) && must_hold(c, f, body)) {
 		if (s->forgets)
 			msg_empty(to_server(c), 'H'); /* the answer that is waited for may be one that only a Flush brings */
 		return INSPECT_HOLD;

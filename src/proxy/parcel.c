@@ -9,7 +9,7 @@ static const uint8_t *piece_at(const struct parcel *p, int i)
 }
 
 /* All pieces become one, in made; what was made and is not in a piece yet stays behind it. */
-static void fold(struct parcel *p)
+static SELDOM void fold(struct parcel *p)
 {
 	struct buf all = {0};
 
@@ -36,7 +36,7 @@ static size_t parcel_size(const struct parcel *p)
 	return size;
 }
 
-static __attribute__((noinline)) void send_copied(const struct parcel *p, struct stream *to)
+static APART void send_copied(const struct parcel *p, struct stream *to)
 {
 	uint8_t all[COPY_MOST];
 	size_t len = 0;
@@ -75,7 +75,7 @@ void parcel_add(struct parcel *p, const uint8_t *bytes, size_t len)
 	p->run_end = bytes + len;
 }
 
-static __attribute__((noinline)) void send_gathered(const struct parcel *p, struct stream *to)
+static APART void send_gathered(const struct parcel *p, struct stream *to)
 {
 	struct iovec iov[PARCEL_PIECES];
 

@@ -54,7 +54,7 @@ static bool answer_alone(struct client *c, const struct frame *f)
 	}
 }
 
-static __attribute__((noinline)) void begin_query(struct client *c)
+static APART void begin_query(struct client *c)
 {
 	const struct policy *policy = &c->pool->policy;
 
@@ -75,12 +75,6 @@ static inline void query_begins(struct client *c)
 {
 	if (!c->in_query)
 		begin_query(c);
-}
-
-/* PostgreSQL keeps the answers to these back until a Flush or a Sync comes: a client that sends neither awaits nothing. */
-static bool is_kept_back(uint8_t type)
-{
-	return type == 'P' || type == 'B' || type == 'D' || type == 'E' || type == 'C';
 }
 
 /* What the client owes now: it has a server, and the server waits for it or has done all that may be seen. */
@@ -140,12 +134,6 @@ static void rest_or_part(struct client *c)
 		relay_watch_idle(c);
 }
 
-/* Copy data and Flush have no answer of their own: behind a ReadyForQuery they begin nothing. */
-static bool awaits_answer(uint8_t type)
-{
-	return type != 'd' && type != 'c' && type != 'f' && type != 'H';
-}
-
 enum step { STEP_ON, STEP_MORE, STEP_STOP };
 
 /* The client skips to its Sync after an error of ours. */
@@ -160,17 +148,30 @@ static bool skipped(struct client *c, const struct frame *f)
 
 #define NAMES_MOST (64 * 1024) /* Describe, Close and CopyFail hold a name or a text, no data */
 
-/* What must be there as a whole is bounded before it is waited for. 0: by max_packet_size. */
-static const uint32_t size_most[256] = {
-	['S'] = FRAME_HEAD, ['H'] = FRAME_HEAD, ['X'] = FRAME_HEAD, ['c'] = FRAME_HEAD, /* no body, exactly */
-	['D'] = NAMES_MOST, ['C'] = NAMES_MOST, ['f'] = NAMES_MOST,
+/* What a client's message means to the relay, beside how it is passed on. */
+static const struct {
+	uint32_t most;     /* bytes; what must be there as a whole is bounded before it is waited for. 0: by max_packet_size */
+	bool unanswered;   /* copy data and Flush have no answer of their own: behind a ReadyForQuery they begin nothing */
+	bool kept_back;    /* PostgreSQL keeps the answer back until a Flush or a Sync comes: a client that sends neither awaits nothing */
+} traits[256] = {
+	['P'] = {.kept_back = true},
+	['B'] = {.kept_back = true},
+	['E'] = {.kept_back = true},
+	['D'] = {.most = NAMES_MOST, .kept_back = true},
+	['C'] = {.most = NAMES_MOST, .kept_back = true},
+	['S'] = {.most = FRAME_HEAD}, /* no body, exactly */
+	['X'] = {.most = FRAME_HEAD},
+	['H'] = {.most = FRAME_HEAD, .unanswered = true},
+	['d'] = {.unanswered = true},
+	['c'] = {.most = FRAME_HEAD, .unanswered = true},
+	['f'] = {.most = NAMES_MOST, .unanswered = true},
 };
 
-static bool size_is_sound(const struct client *c, const struct frame *f)
+static bool size_is_sound(const struct settings *set, const struct frame *f)
 {
-	uint32_t most = size_most[f->type];
+	uint32_t most = traits[f->type].most;
 
-	return most ? f->size <= most : f->size - 1 <= c->worker->setup->conf->set.max_packet_size;
+	return most ? f->size <= most : f->size - 1 <= set->max_packet_size;
 }
 
 /* A client that said Terminate has nothing more to wait for: what no Sync ends would never be answered, and is never committed. */
@@ -214,7 +215,7 @@ static enum step hold(struct client *c)
 }
 
 /* One message at the front: p has f->have bytes of it. Moves *used over what was dealt with. */
-static enum step client_message(struct client *c, const uint8_t *p, const struct frame *f, size_t *used)
+static enum step client_message(struct client *c, const struct settings *set, const uint8_t *p, const struct frame *f, size_t *used)
 {
 	uint32_t done = 0, want = 0;
 
@@ -222,7 +223,7 @@ static enum step client_message(struct client *c, const uint8_t *p, const struct
 		bad_client(c, "unexpected message type from client", 0);
 		return STEP_STOP;
 	}
-	if (!size_is_sound(c, f)) {
+	if (!size_is_sound(set, f)) {
 		bad_client(c, "bad packet header", 0);
 		return STEP_STOP;
 	}
@@ -236,7 +237,7 @@ static enum step client_message(struct client *c, const uint8_t *p, const struct
 	}
 	if (skipped(c, f))
 		return STEP_ON;
-	if (f->type == 'Q' && c->worker->setup->conf->set.disable_pqexec) {
+	if (f->type == 'Q' && set->disable_pqexec) {
 		bad_client(c, "PQexec disallowed", 0);
 		return STEP_STOP;
 	}
@@ -287,8 +288,8 @@ static enum step client_message(struct client *c, const uint8_t *p, const struct
 	case INSPECT_DONE:
 		break;
 	}
-	c->unflushed = is_kept_back(f->type);
-	if (awaits_answer(f->type)) {
+	c->unflushed = traits[f->type].kept_back;
+	if (!traits[f->type].unanswered) {
 		query_begins(c);
 		c->may_part = false;
 	}
@@ -315,6 +316,7 @@ static void send_on(struct client *c)
 
 size_t relay_client_bytes(struct client *c, const uint8_t *p, size_t len)
 {
+	const struct settings *set = &c->worker->setup->conf->set;
 	size_t used = 0;
 	struct frame f;
 
@@ -332,7 +334,7 @@ size_t relay_client_bytes(struct client *c, const uint8_t *p, size_t len)
 			break;
 		if (parsed == PARSE_BAD)
 			return bad_client(c, "bad packet header", len);
-		enum step step = client_message(c, p + used, &f, &used);
+		enum step step = client_message(c, set, p + used, &f, &used);
 		if (c->state == CLIENT_CLOSING)
 			return len;
 		if (step != STEP_ON)
@@ -611,16 +613,19 @@ static size_t pass_server(struct server *s, struct client *c, const uint8_t *p, 
 	return n;
 }
 
-/* Whole messages that are parts of what the client awaits, rows above all: they pass as they stand, all at once. Returns their size. */
-static size_t pass_parts(struct server *s, struct client *c, const uint8_t *p, size_t len)
+/* Is it a tag that has to be read: DEALLOCATE, DISCARD, LOAD, or any behind a text that was not? */
+static inline bool is_telling_tag(const struct client *c, const struct frame *f, const uint8_t *p)
 {
-	const struct reply *front = replies_front(&s->replies);
+	return f->type == 'C' && (f->size == FRAME_HEAD || p[FRAME_HEAD] == 'D' || p[FRAME_HEAD] == 'L' || c->unread_text);
+}
+
+/* Messages that are there as a whole and call for nothing but being passed on, as most do, pass at once. Returns their size. */
+static inline size_t pass_plain(struct server *s, struct client *c, const uint8_t *p, size_t len)
+{
 	size_t n = 0;
 	struct frame f;
 
-	if (!front || front->act != REPLY_FORWARD)
-		return 0;
-	while (frame_peek(p + n, len - n, &f) == PARSE_OK && f.have == f.size && treat_of_server[f.type] == TREAT_PASS && reply_is_part(front, f.type))
+	while (frame_peek(p + n, len - n, &f) == PARSE_OK && f.have == f.size && !is_telling_tag(c, &f, p + n) && replies_take_plain(&s->replies, f.type))
 		n += f.size;
 	if (n)
 		parcel_pass(c->worker->to_client, p, n);
@@ -671,6 +676,7 @@ static size_t relay_server_bytes(struct stream *st, const uint8_t *p, size_t len
 			used += pass_server(s, c, p + used, len - used);
 			continue;
 		}
+		used += pass_plain(s, c, p + used, len - used);
 		enum parse parsed = frame_peek(p + used, len - used, &f);
 		if (parsed == PARSE_MORE)
 			break;
@@ -678,10 +684,6 @@ static size_t relay_server_bytes(struct stream *st, const uint8_t *p, size_t len
 		if (treat == TREAT_BAD)
 			return bad_server(s, "bad message from server", len);
 		if (treat == TREAT_PASS) {
-			size_t parts = pass_parts(s, c, p + used, len - used);
-			used += parts;
-			if (parts)
-				continue;
 			if (!server_passes(s, c, p + used, &f))
 				return len;
 			used += s->pass_left ? 0 : f.size;

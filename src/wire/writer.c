@@ -28,6 +28,15 @@ void msg_end(struct buf *b, size_t begun)
 	put_u32(b->p + begun, (uint32_t)(b->len - begun));
 }
 
+uint8_t *msg_head(struct buf *b, uint8_t type, uint32_t length, size_t n)
+{
+	uint8_t *at = buf_more(b, 1 + sizeof(length) + n);
+
+	at[0] = type;
+	put_u32(at + 1, length);
+	return at + 1 + sizeof(length);
+}
+
 void msg_u8(struct buf *b, uint8_t v)
 {
 	buf_add_u8(b, v);

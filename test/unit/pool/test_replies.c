@@ -291,13 +291,42 @@ static void what_is_made_up_waits_until_a_message_is_through(void **state)
 	assert_int_equal(l->replies.unanswered, 0);
 }
 
-static void rows_are_parts_of_an_answer_and_tags_may_end_it(void **state)
+static void what_calls_for_nothing_is_taken_as_plain(void **state)
 {
-	struct reply query = {.kind = REPLY_QUERY}, execute = {.kind = REPLY_EXECUTE}, bind = {.kind = REPLY_BIND};
-	(void)state;
-	assert_true(reply_is_part(&query, 'D') && reply_is_part(&execute, 'D'));
-	assert_true(reply_is_part(&query, 'C') && !reply_is_part(&execute, 'C'));
-	assert_false(reply_is_part(&bind, 'D') || reply_is_part(&bind, '2'));
+	struct log *l = *state;
+	struct replies *r = &l->replies;
+	push(l, REPLY_QUERY, F, 0);
+	assert_true(replies_take_plain(r, 'T') && replies_take_plain(r, 'D') && replies_take_plain(r, 'C'));
+	assert_false(replies_take_plain(r, 'Z') || replies_take_plain(r, 'G') || replies_take_plain(r, 'E') || replies_take_plain(r, 'S') || replies_take_plain(r, 'N'));
+	takes_all(l, "Z");
+	assert_false(replies_take_plain(r, 'D')); /* nobody asked for it */
+	push(l, REPLY_BIND, F, 0);
+	push(l, REPLY_EXECUTE, F, 0);
+	push(l, REPLY_SYNC, F, 0);
+	assert_false(replies_take_plain(r, 'D'));
+	assert_true(replies_take_plain(r, '2') && replies_take_plain(r, 'D') && replies_take_plain(r, 'C'));
+	assert_int_equal(r->count, 1);
+}
+
+static void what_is_told_skipped_or_followed_by_a_made_up_answer_is_not_plain(void **state)
+{
+	struct log *l = *state;
+	struct replies *r = &l->replies;
+	push(l, REPLY_PARSE, F, 'p');
+	assert_false(replies_take_plain(r, '1'));
+	takes_all(l, "1");
+	push(l, REPLY_QUERY, F, 'q');
+	assert_true(replies_take_plain(r, 'D'));
+	assert_false(replies_take_plain(r, 'C')); /* the owner may have another tag for it */
+	takes_all(l, "CZ");
+	push(l, REPLY_PARSE, REPLY_SKIP, 0);
+	assert_false(replies_take_plain(r, '1'));
+	assert_int_equal(take(l, '1'), VERDICT_SKIP);
+	push(l, REPLY_BIND, F, 0);
+	push(l, REPLY_CLOSE, REPLY_MAKE_UP, 'c');
+	assert_false(replies_take_plain(r, '2'));
+	takes_all(l, "2");
+	assert_string_equal(l->settled, "pqc");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -322,7 +351,8 @@ int main(void)
 		TEST(an_answer_that_nobody_asked_for_is_bad),
 		TEST(entries_with_nothing_to_do_are_not_told),
 		TEST(what_is_made_up_waits_until_a_message_is_through),
-		TEST(rows_are_parts_of_an_answer_and_tags_may_end_it),
+		TEST(what_calls_for_nothing_is_taken_as_plain),
+		TEST(what_is_told_skipped_or_followed_by_a_made_up_answer_is_not_plain),
 		TEST(a_thousand_pipelined_messages_keep_their_order),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
