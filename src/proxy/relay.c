@@ -10,6 +10,7 @@
 #include "proxy/inspect.h"
 #include "proxy/inventory.h"
 #include "proxy/link.h"
+#include "proxy/nudge.h"
 #include "proxy/parcel.h"
 #include "proxy/speak.h"
 #include "proxy/sweep.h"
@@ -739,52 +740,14 @@ static void relay_lost(struct server *s, const struct err *why)
 	client_close(c, s->said_fatal ? NULL : &lost, why->text);
 }
 
-struct nudge {
-	struct mail mail;
-	void (*each)(struct lane *l);
-};
-
-static void nudge_read(struct loop *here, struct mail *m)
-{
-	struct nudge *n = owner_of(m, struct nudge, mail);
-	struct worker *w = here->owner;
-
-	hash_each(link, &w->lanes)
-		n->each(owner_of(link, struct lane, link));
-	mem_free(n);
-}
-
-/* A user's cap spans lanes, several on one worker among them: all are told. Rare: only while somebody waits for such a cap. */
-static void nudge_all(void (*each)(struct lane *l))
-{
-	for (int i = 0; i < n_workers; i++) {
-		struct nudge *n = mem_make(struct nudge);
-		n->mail.read = nudge_read;
-		n->each = each;
-		mail_send(workers[i]->loop, &n->mail);
-	}
-}
-
-static void cap_room(struct lane *l)
-{
-	(void)l;
-	nudge_all(lane_cap_room);
-}
-
-static void cap_wanted(struct lane *l)
-{
-	(void)l;
-	nudge_all(lane_make_room);
-}
-
 const struct server_user_calls relay_server_calls = {
 	.bytes = relay_server_bytes,
 	.drained = relay_server_drained,
 	.lost = relay_lost,
 	.settled = link_settled,
 	.undone = link_undone,
-	.cap_room = cap_room,
-	.cap_wanted = cap_wanted,
+	.cap_room = nudge_cap_room,
+	.cap_wanted = nudge_cap_wanted,
 };
 
 /* ---- parting by force, cancel ---- */
