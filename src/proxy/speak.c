@@ -292,7 +292,7 @@ static enum spoken say_parse(struct client *c, const uint8_t *body, const struct
 }
 
 /* The text of a statement of the client's that changes the org; NULL: it is another. */
-static const char *change_named(const struct client *c, const char *name)
+static const char *change_named(struct client *c, const char *name)
 {
 	const struct stmt_name *n;
 
@@ -444,7 +444,7 @@ static bool text_visits(const uint8_t *sql, size_t len, char id[ORG_ID_MOST + 1]
 }
 
 /* The text that a message begins its transaction with; empty: none that could have a comment. */
-static struct span text_of(const struct client *c, const uint8_t *p, const struct frame *f)
+static struct span text_of(struct client *c, const uint8_t *p, const struct frame *f)
 {
 	const uint8_t *body = p + FRAME_HEAD;
 	size_t len = f->have - FRAME_HEAD;
