@@ -30,6 +30,8 @@ struct unnamed {
 	bool forgets;     /* it may be DEALLOCATE ALL or DISCARD ALL */
 	bool changes_org; /* it is a change of org (proxy/speak) */
 	bool touches;     /* it may touch what the session holds (proxy/inventory) */
+	/* in a note: what the server had then */
+	uint64_t server_of, server_serial;
 };
 
 enum client_state { CLIENT_GREET, CLIENT_IDLE, CLIENT_WAIT, CLIENT_ACTIVE, CLIENT_CLOSING, CLIENT_STATES };

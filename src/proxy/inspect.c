@@ -208,15 +208,18 @@ static bool may_forget(const uint8_t *sql, size_t len)
 
 /* ---- Parse ---- */
 
-/* The one before, in case what replaces it is skipped; behind nothing it cannot be, and no memory is taken. */
+/* The one before, the client's and the server's, in case what replaces it is skipped; behind nothing it cannot be, and no memory is taken. */
 static struct unnamed *unnamed_keep(struct client *c)
 {
+	struct server *s = c->server;
 	struct unnamed *before;
 
-	if (replies_empty(&c->server->replies))
+	if (replies_empty(&s->replies))
 		return NULL;
 	before = mem_make(struct unnamed);
 	*before = c->unnamed;
+	before->server_of = s->unnamed_of;
+	before->server_serial = s->unnamed_serial;
 	c->unnamed = (struct unnamed){0};
 	return before;
 }

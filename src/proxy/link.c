@@ -399,37 +399,37 @@ static struct unnamed *unnamed_behind(struct replies *r)
 	return NULL;
 }
 
-/* At that place the client's unnamed statement is the one before; what has replaced it since stays. Whether the server still has it is not
- * known. */
+/* At that place the client's unnamed statement is the one before, and so is the server's; what has replaced them since stays. It must be
+ * known what the server has: in a transaction that has failed it cannot be given it again. */
 static void undo_unnamed(struct client *c, struct server *s, struct reply *r)
 {
 	struct unnamed *before = r->note;
-	struct unnamed *now;
+	struct unnamed *behind = unnamed_behind(&s->replies);
+	struct unnamed *now = behind ? behind : c ? &c->unnamed : NULL;
+	uint64_t *server_of = behind ? &behind->server_of : &s->unnamed_of;
+	uint64_t *server_serial = behind ? &behind->server_serial : &s->unnamed_serial;
 
-	if (!c || r->act == REPLY_SKIP) {
-		s->unnamed_of = 0;
-		return;
-	}
-	now = unnamed_behind(&s->replies);
-	if (!now) {
-		now = &c->unnamed;
-		s->unnamed_of = 0;
-	}
-	if (!before) { /* it was the first, so it has failed: PostgreSQL has none */
-		now->known = false;
+	if (!now || !before || r->act == REPLY_SKIP) {
+		*server_of = 0;
+		if (now && r->act != REPLY_SKIP)
+			now->known = false; /* it was the first, so it has failed: PostgreSQL has none */
 		return;
 	}
 	struct unnamed undone = *now;
 	*now = *before;
 	*before = undone; /* freed with the note */
+	*server_of = now->server_of;
+	*server_serial = now->server_serial;
 }
 
 void link_unnamed_failed(struct reply *front)
 {
 	struct unnamed *before = front->note;
 
-	if (before)
+	if (before) {
 		before->known = false;
+		before->server_of = 0;
+	}
 }
 
 void link_deallocate_failed(struct client *c, struct reply *front)

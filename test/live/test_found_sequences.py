@@ -122,3 +122,8 @@ def test_an_older_unnamed_statement_left_on_another_server_is_not_run(same, new)
 def test_a_name_parsed_twice_behind_deallocate_all_is_refused(same):
 	same((7, [P("e", "select 1"), P("e", "select 2"), S]),
 	     (4, [Q("DEALLOCATE ALL"), P("d", "select 1"), P("d", "select 2"), S]))
+
+
+def test_the_unnamed_statement_behind_a_skipped_parse_is_described_in_a_failed_transaction(same):
+	same((4, [P("", "begin"), B("", ""), E(), E("", 2), P("", "select 1"), S]), (4, [D("S", ""), S, Q("rollback")]),
+	     (4, [P("", "begin"), B("", ""), E(), E("", 2), Q("select 1"), C("S", ""), S, D("S", ""), S, Q("rollback")]))
