@@ -644,6 +644,7 @@ static enum inspected inspect_query(struct client *c, const uint8_t *p, const st
 		msg_query(to_server(c), STANDS_FOR_DEALLOCATE);
 		*used = f->size;
 		expect_deallocate(c, REPLY_QUERY, n);
+		s->notes_behind = s->notes_open; /* it may be refused, and then the name is still there for what comes behind it */
 	} else if (forgets) {
 		expect(c, REPLY_QUERY, REPLY_FORWARD, MARK_FORGETS, NULL);
 	} else {

@@ -127,3 +127,7 @@ def test_a_name_parsed_twice_behind_deallocate_all_is_refused(same):
 def test_the_unnamed_statement_behind_a_skipped_parse_is_described_in_a_failed_transaction(same):
 	same((4, [P("", "begin"), B("", ""), E(), E("", 2), P("", "select 1"), S]), (4, [D("S", ""), S, Q("rollback")]),
 	     (4, [P("", "begin"), B("", ""), E(), E("", 2), Q("select 1"), C("S", ""), S, D("S", ""), S, Q("rollback")]))
+
+
+def test_a_name_behind_its_deallocate_in_a_failed_transaction_exists(same):
+	same((3, [Q("begin"), P("b", "select 1"), S]), (3, [E("nosuch"), S, Q("deallocate b"), B("", "b"), S, Q("rollback"), B("", "b"), E(), S]))

@@ -9,7 +9,6 @@ import random
 import re
 import select
 import struct
-import time
 from collections import defaultdict
 
 from rig import raw
@@ -156,27 +155,99 @@ def send_all(sock, data):
 class Part:
 	"""One client's share of a script, with PostgreSQL's answer."""
 
-	def __init__(self, turns):
-		self.turns = turns
+	def __init__(self):
+		self.turns = []
 		self.replies = []
 		self.upto = []    # after each turn: how many replies must have come
 		self.holds = []   # ... and whether the client still has its server
 
-	def follow(self):
-		course = script.Course(self.replies)
-		for turn in self.turns:
-			for message in turn.messages:
-				course.message(message)
-			self.upto.append(course.sure)
-			self.holds.append(course.holds)
-		if course.at != len(self.replies):
-			raise script.Confused(f"{len(self.replies) - course.at} replies are left over: "
-			                      f"{self.replies[course.at:]}")
+	def add(self, turns, replies):
+		"""What was asked and answered on one connection."""
+		before = len(self.replies)
+		course = script.Course(replies, STATEMENTS - 1)
+		for turn in turns:
+			self.turns.append(turn._replace(messages=tuple(m for m in turn.messages if follow(course, m))))
+			self.upto.append(before + course.sure)
+			self.holds.append(course.holds and not turn.leaves)
+		if course.at != len(replies):
+			raise script.Confused(f"{len(replies) - course.at} replies are left over: {replies[course.at:]}")
+		self.replies += replies
+
+
+def follow(course, message):
+	"""False: the message is left out."""
+	if message.kind == "gone":
+		if course.sure != course.at:
+			raise script.Confused("the client is gone before it is answered")
+		return True
+	if not course.allows(message):
+		return False
+	course.message(message)
+	return True
 
 
 def closing(client, number):
 	"""Ends whatever is open, and marks the end."""
 	return Turn(client, (script.f(), script.S, Q("rollback"), Q(f"select 'end {number}'")), WHOLE)
+
+
+def lives(turns):
+	"""The turns of one client, by connection."""
+	made = [[]]
+	for turn in turns:
+		made[-1].append(turn)
+		if turn.leaves:
+			made.append([])
+	return made
+
+
+class Asking:
+	"""One client's turns, on connections of its own."""
+
+	def __init__(self, direct, client, turns):
+		self.direct = direct
+		self.client = client
+		direct.count += 1
+		self.mark = f"D[end {direct.count}]"
+		self.left = lives([*turns, closing(client, direct.count)])
+		self.part = Part()
+		self.begin()
+
+	def begin(self):
+		self.turns = self.left.pop(0)
+		self.replies = []
+		self.reader = self.direct.reader(self.client)
+		for turn in self.turns:
+			send_all(self.reader.sock, b"".join(m.bytes() for m in turn.messages if m.kind != "gone"))
+
+	def is_answered(self):
+		last = self.replies[-3:]
+		if not self.turns[-1].leaves:
+			return len(last) == 3 and last[0] == self.mark and last[2].startswith("Z")
+		try:
+			Part().add(self.turns, list(self.replies))
+			return True
+		except script.Confused:
+			return False  # there is more to come
+
+	def read(self):
+		"""True: it is through."""
+		self.replies += self.reader.read()
+		return self.go_on()
+
+	def go_on(self):
+		if self.replies[-1:] == ["EOF"]:
+			raise script.Confused(f"PostgreSQL closed the connection: {self.replies[-3:]}")
+		while self.is_answered():
+			try:
+				self.part.add(self.turns, self.replies)
+			except script.Confused as confused:
+				raise script.Confused(f"{confused}\nturns {self.turns}\nreplies {self.replies}") from None
+			if not self.left:
+				return True
+			self.direct.forget(self.client)
+			self.begin()
+		return False
 
 
 class Direct:
@@ -187,6 +258,14 @@ class Direct:
 		self.readers = {}
 		self.count = 0
 
+	def reader(self, client):
+		if client not in self.readers:
+			self.readers[client] = Reader(self.address, DIRECT)
+		return self.readers[client]
+
+	def forget(self, client):
+		self.readers.pop(client).close()
+
 	def close(self):
 		for reader in self.readers.values():
 			reader.close()
@@ -196,34 +275,14 @@ class Direct:
 		by_client = defaultdict(list)
 		for turn in turns:
 			by_client[turn.client].append(turn)
-		parts, waiting = {}, {}
-		for client, its in by_client.items():
-			self.count += 1
-			if client not in self.readers:
-				self.readers[client] = Reader(self.address, DIRECT)
-			part = parts[client] = Part([*its, closing(client, self.count)])
-			reader = self.readers[client]
-			send_all(reader.sock, b"".join(m.bytes() for t in part.turns for m in t.messages))
-			waiting[reader.sock] = (part, reader, f"D[end {self.count}]")
-		while waiting:
-			ready = select.select(list(waiting), [], [], limit(10))[0]
+		asked = [Asking(self, client, its) for client, its in by_client.items()]
+		left = [one for one in asked if not one.go_on()]
+		while left:
+			ready = select.select([one.reader.sock for one in left], [], [], limit(10))[0]
 			if not ready:
-				stuck = next(iter(waiting.values()))[0]
-				raise script.Confused(f"PostgreSQL waits for more after {stuck.turns}")
-			for sock in ready:
-				part, reader, mark = waiting[sock]
-				part.replies += reader.read()
-				last = part.replies[-3:]
-				if len(last) == 3 and last[0] == mark and last[2].startswith("Z"):
-					del waiting[sock]
-				elif last[-1:] == ["EOF"]:
-					raise script.Confused(f"PostgreSQL closed the connection: {part.replies[-3:]}")
-		for part in parts.values():
-			try:
-				part.follow()
-			except script.Confused as confused:
-				raise script.Confused(f"{confused}\nturns {part.turns}\nreplies {part.replies}") from None
-		return parts
+				raise script.Confused(f"PostgreSQL waits for more after {left[0].turns}, {left[0].replies[-9:]}")
+			left = [one for one in left if one.reader.sock not in ready or not one.read()]
+		return {one.client: one.part for one in asked}
 
 
 # --- through the pooler
@@ -237,9 +296,10 @@ def is_as_good(got, right):
 class Player:
 	"""One client of the pooler, at some place of its part."""
 
-	def __init__(self, client, reader, part):
+	def __init__(self, through, client, part):
+		self.through = through
 		self.client = client
-		self.reader = reader
+		self.reader = through.reader(client)
 		self.part = part
 		self.turn = 0      # the next one to play
 		self.got = 0       # replies that have come
@@ -257,9 +317,13 @@ class Player:
 		return self.turn > 0 and self.got < self.part.upto[self.turn - 1]
 
 	def send(self):
-		for piece in self.part.turns[self.turn].pieces():
+		turn = self.part.turns[self.turn]
+		for piece in turn.pieces():
 			send_all(self.reader.sock, piece)
 		self.turn += 1
+		if turn.leaves:
+			self.through.forget(self.client)
+			self.reader = self.through.reader(self.client)
 
 	def read(self):
 		right = self.part.replies
@@ -288,15 +352,20 @@ class Through:
 		self.address = weir.address
 		self.readers = {}
 
+	def reader(self, client):
+		if client not in self.readers:
+			self.readers[client] = Reader(self.address, DATABASE)
+		return self.readers[client]
+
+	def forget(self, client):
+		self.readers.pop(client).close()
+
 	def close(self):
 		for reader in self.readers.values():
 			reader.close()
 
 	def players(self, parts):
-		for client in parts:
-			if client not in self.readers:
-				self.readers[client] = Reader(self.address, DATABASE)
-		return {client: Player(client, self.readers[client], part) for client, part in parts.items()}
+		return {client: Player(self, client, part) for client, part in parts.items()}
 
 	def in_turn(self, turns, parts):
 		"""In the order of the script, but for those who would have to wait for a server."""
@@ -312,27 +381,19 @@ class Through:
 
 	def at_once(self, parts):
 		"""Everyone goes on as soon as its answer is there."""
-		players = self.players(parts)
-		by_sock = {p.reader.sock: p for p in players.values()}
-		poll = select.epoll()
-		by_fd = {}
-		for sock, player in by_sock.items():
-			poll.register(sock, select.EPOLLIN)
-			by_fd[sock.fileno()] = player
-		for player in players.values():
+		players = list(self.players(parts).values())
+		for player in players:
 			self.go_on(player)
-		left = sum(1 for p in players.values() if p.waits or not p.is_done)
-		last = time.monotonic()
+		left = [player for player in players if player.waits]
 		while left:
-			events = poll.poll(limit(PATIENCE))
-			if not events:
-				next(p for p in players.values() if p.waits).differs("nothing")
-			for fd, _ in events:
-				player = by_fd[fd]
-				player.read()
-				self.go_on(player)
-			left = sum(1 for p in players.values() if p.waits or not p.is_done)
-		poll.close()
+			by_sock = {player.reader.sock: player for player in left}
+			ready = select.select(list(by_sock), [], [], limit(PATIENCE))[0]
+			if not ready:
+				left[0].differs("nothing")
+			for sock in ready:
+				by_sock[sock].read()
+				self.go_on(by_sock[sock])
+			left = [player for player in left if player.waits]
 
 	def go_on(self, player):
 		while not player.waits and not player.is_done:

@@ -12,7 +12,8 @@ from collections import namedtuple
 from rig import raw
 
 BUILD = {"Q": raw.Q, "P": raw.P, "B": raw.B, "D": raw.D, "E": raw.E, "C": raw.C, "d": raw.d,
-         "f": raw.f, "S": lambda: raw.S, "H": lambda: raw.H, "c": lambda: raw.c}
+         "f": raw.f, "F": raw.F, "S": lambda: raw.S, "H": lambda: raw.H, "c": lambda: raw.c,
+         "gone": lambda tail: tail}
 
 
 class Message(namedtuple("Message", "kind args")):
@@ -62,6 +63,15 @@ def f(reason="changed my mind"):
 	return Message("f", (reason,))
 
 
+def F(function, *values):
+	return Message("F", (function, *values))
+
+
+def gone(tail=b""):
+	"""Not a message: these bytes, and then the client ends the connection and makes a new one."""
+	return Message("gone", (tail,))
+
+
 S, H, c = Message("S", ()), Message("H", ()), Message("c", ())
 
 WHOLE, BYTEWISE = 0, 1
@@ -74,6 +84,10 @@ class Turn(namedtuple("Turn", "client messages cut")):
 	def __repr__(self):
 		how = {WHOLE: "", BYTEWISE: "   # byte by byte"}.get(self.cut, f"   # cut by {self.cut}")
 		return f"({self.client}, [{', '.join(map(repr, self.messages))}]),{how}"
+
+	@property
+	def leaves(self):
+		return any(m.kind == "gone" for m in self.messages)
 
 	def pieces(self):
 		data = b"".join(m.bytes() for m in self.messages)
@@ -99,16 +113,26 @@ FLUSHED = "ENZG"  # what PostgreSQL sends at once, with all that stands before i
 
 
 class Course:
-	"""Walks over a client's messages with PostgreSQL's replies (as play.Reader gives them)."""
+	"""Walks over a client's messages with PostgreSQL's replies (as play.Reader gives them).
 
-	def __init__(self, replies):
+	A statement that was prepared on another server cannot be prepared in a transaction that has failed.
+	Then the pooler has to refuse what PostgreSQL answers still: Describe of one that returns no rows
+	(documented). Such a Describe changes nothing, so it is left out, with its replies: `allows` says
+	which message may stay. To be certain that a server has a statement it must have been named in the
+	same transaction, behind few others.
+	"""
+
+	def __init__(self, replies, certain=0):
 		self.replies = replies
+		self.certain = certain  # so many statements are on the server that holds the client
 		self.at = 0          # replies that belong to the messages so far
 		self.sure = 0        # ... of them, those that have been sent
 		self.copy = None     # kind of the message whose COPY reads data now
 		self.skipping = False
 		self.status = "I"
 		self.holds = False   # the client's server is its own still
+		self.here = set()    # statements named since the client has its server
+		self.replaced = 0    # ... and so many of them have gone again, but not from there
 
 	def peek(self):
 		if self.at >= len(self.replies):
@@ -123,6 +147,9 @@ class Course:
 		if reply[0] == "Z":
 			self.status = reply[2]
 			self.holds = self.status != "I"
+			if not self.holds:
+				self.here.clear()
+				self.replaced = 0
 		return reply
 
 	def take_until(self, ends):
@@ -144,16 +171,48 @@ class Course:
 			pass
 		else:
 			self.holds = True
-			self.ask(kind)
+			self.ask(m)
 
-	def ask(self, kind):
-		if kind == "Q":
+	def ask(self, m):
+		kind = m.kind
+		if kind in "QF":
 			self.copy = "Q" if self.take_until("ZG") == "G" else None
+			if kind == "Q":
+				self.here.discard("")
 			return
 		end = self.take_until({"P": "1E", "B": "2E", "C": "3E", "D": "TnE", "E": "CIsEG"}[kind])
 		if end == "G":
 			self.copy = "E"
 		self.skipping = end == "E"
+		self.name(m)
+
+	def name(self, m):
+		"""Keeps `here`."""
+		if m.kind == "P" or (m.kind in "CD" and m.args[0] == "S"):
+			name = m.args[m.kind != "P"]
+		elif m.kind == "B":
+			name = m.args[1]
+		else:
+			return
+		if m.kind == "C" or (m.kind == "P" and self.skipping):
+			self.replaced += name in self.here and name != ""
+			self.here.discard(name)
+		elif not self.skipping:
+			self.here.add(name)
+
+	def is_here(self, name):
+		"""The server must have this statement."""
+		named = len(self.here - {""}) + self.replaced
+		return name in self.here and (name == "" or named <= self.certain)
+
+	def allows(self, m):
+		"""May it be sent to the pooler? If not, its replies are taken out."""
+		if self.copy or self.skipping or self.status != "E" or m.kind != "D" or m.args[0] != "S":
+			return True
+		if self.is_here(m.args[1]) or not self.peek().startswith("t["):
+			return True
+		del self.replies[self.at:self.at + 2]
+		return False
 
 	def copy_message(self, m):
 		if m.kind in "SH" or (m.kind == "d" and not m.spoils_copy):

@@ -4,7 +4,7 @@ Messages are built by functions named after their letters (PostgreSQL manual,
 chapter "Frontend/Backend Protocol", section "Message Formats"):
 
 	Q(sql) P(name,sql,oids) B(portal,stmt,*params) D("S"|"P",name) E(portal,max)
-	C("S"|"P",name) S H X d(bytes) c f(text) p(bytes)
+	C("S"|"P",name) S H X d(bytes) c f(text) F(oid,*values) p(bytes)
 
 What comes back is read as a string of letters:
 
@@ -54,15 +54,21 @@ def P(name, sql, oids=()):
 	return message("P", text(name) + text(sql) + struct.pack(f"!H{len(oids)}I", len(oids), *oids))
 
 
-def B(portal="", stmt="", *params):
-	body = text(portal) + text(stmt) + struct.pack("!HH", 0, len(params))
-	for value in params:
+def values_of(values):
+	"""A count and values, as in Bind."""
+	body = struct.pack("!H", len(values))
+	for value in values:
 		if value is None:
 			body += struct.pack("!i", -1)
 		else:
 			value = value if isinstance(value, bytes) else str(value).encode()
 			body += struct.pack("!I", len(value)) + value
-	return message("B", body + struct.pack("!H", 0))
+	return body
+
+
+def B(portal="", stmt="", *params):
+	return message("B", text(portal) + text(stmt) + struct.pack("!H", 0) + values_of(params)
+	               + struct.pack("!H", 0))
 
 
 def D(kind, name=""):
@@ -89,6 +95,11 @@ def d(data):
 
 def f(reason="changed my mind"):
 	return message("f", text(reason))
+
+
+def F(function, *values):
+	"""FunctionCall, all in text."""
+	return message("F", struct.pack("!IH", function, 0) + values_of(values) + struct.pack("!H", 0))
 
 
 def p(body):
