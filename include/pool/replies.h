@@ -37,6 +37,7 @@ struct replies {
 	uint32_t unanswered; /* entries that need no answer of the server, see replies_make_up */
 	bool skipping;  /* an extended-protocol error is out and the Sync that ends the skipping was not sent yet */
 	bool copy_in;   /* the server reads copy data: it ignores Sync and Flush until CopyDone or CopyFail */
+	bool copying;   /* the entry at the front asked for the data, and its COPY is not over */
 	bool midway;    /* the owner's: a message is being passed on in pieces, nothing can be made up until it is through */
 	/* set by the owner once */
 	void (*settled)(void *owner, struct reply *r);            /* answered, or made up now: emit the made-up message if act says so */

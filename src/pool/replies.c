@@ -143,6 +143,31 @@ static SELDOM void copy_in_begins(struct replies *r)
 	}
 	r->count = kept;
 	r->copy_in = !data_ends;
+	r->copying = true;
+}
+
+/* The COPY of a Query has come through: the end of its data is used up, what stands behind it may be for the next COPY of the same Query. */
+static void copy_in_is_over(struct replies *r)
+{
+	struct reply end = {0};
+	uint32_t kept = 0;
+	bool found = false;
+
+	for (uint32_t i = 0; i < r->count; i++) {
+		struct reply e = *replies_at(r, i);
+		if (e.kind == REPLY_COPY_END && !found) {
+			found = true;
+			end = e;
+			continue;
+		}
+		*replies_at(r, kept++) = e;
+	}
+	r->count = kept;
+	r->copying = false;
+	if (!found)
+		return;
+	r->unanswered--;
+	tell_settled(r, &end);
 }
 
 static enum reply_verdict verdict_of(const struct reply *e)
@@ -176,7 +201,7 @@ static SELDOM enum reply_verdict take_error(struct replies *r)
 	struct reply *front = replies_front(r);
 	if (!front)
 		return VERDICT_FORWARD; /* the server says why it ends */
-	r->copy_in = false;
+	r->copy_in = r->copying = false;
 	switch (front->kind) {
 	case REPLY_QUERY:
 	case REPLY_CALL:
@@ -203,12 +228,15 @@ enum reply_verdict replies_take(struct replies *r, uint8_t type)
 	if (reply_meanings[type].part & kind) {
 		if (type == 'G')
 			copy_in_begins(r);
+		if (type == 'C' && r->copying)
+			copy_in_is_over(r);
 		return v;
 	}
 	if (!(reply_meanings[type].ends & kind))
 		return VERDICT_BAD;
 	if (type == 'Z')
 		r->copy_in = false;
+	r->copying = false;
 	settle_front(r);
 	return v;
 }
@@ -238,5 +266,5 @@ void replies_free(struct replies *r)
 	mem_free(r->ring);
 	r->ring = NULL;
 	r->room = r->head = r->unanswered = 0;
-	r->skipping = r->copy_in = r->midway = false;
+	r->skipping = r->copy_in = r->copying = r->midway = false;
 }

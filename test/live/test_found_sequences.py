@@ -131,3 +131,10 @@ def test_the_unnamed_statement_behind_a_skipped_parse_is_described_in_a_failed_t
 
 def test_a_name_behind_its_deallocate_in_a_failed_transaction_exists(same):
 	same((3, [Q("begin"), P("b", "select 1"), S]), (3, [E("nosuch"), S, Q("deallocate b"), B("", "b"), S, Q("rollback"), B("", "b"), E(), S]))
+
+
+def test_two_copies_of_one_query_read_their_data_one_after_another(same):
+	both = Q("copy prop2 from stdin; copy prop2 from stdin")
+	same((2, [both]), (2, [c, d("bad11\tx\n")]), (2, [c, S, Q("select 1")]),
+	     (2, [both]), (2, [d("1\tx\n"), c, S, d("2\tx\n"), c, S, Q("select * from prop2 order by id")]),
+	     (2, [both, d("3\tx\n"), f(), d("4\tx\n"), c, S, Q("select 1")]))

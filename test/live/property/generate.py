@@ -11,114 +11,12 @@ What the pooler does not promise yet is behind LATER, and off.
 
 import random
 
-from .script import B, BYTEWISE, C, D, E, H, P, Q, S, Turn, WHOLE, c, d, f
+from . import words
+from .script import B, BYTEWISE, C, D, E, F, H, P, Q, S, Turn, WHOLE, c, d, f, gone
+from .spare import spare_postgresql
+from .words import NAMES, PORTALS
 
-LATER = frozenset()  # of: unreported listen locks temp hold prepare names
-
-NAMES = ["a", "b", "c", "d", "e"]
-PORTALS = ["p", "q"]
-
-ZONES = ["UTC", "Asia/Tokyo", "America/New_York", "Europe/Rome", "+03:30", "Mars/Base"]
-SETTINGS = {
-	"timezone": ZONES,
-	"datestyle": ["ISO, DMY", "German", "SQL, MDY", "Postgres, YMD", "nonsense"],
-	"intervalstyle": ["iso_8601", "sql_standard", "postgres_verbose", "postgres", "odd"],
-	"application_name": ["one", "two's", "three \\ 3", "", "vier \u00e4"],
-	"default_transaction_read_only": ["on", "off", "maybe"],
-	"standard_conforming_strings": ["on", "off"],
-	"client_encoding": ["UTF8", "utf-8"],
-}
-
-# Texts and the kinds of their parameters; {t} is the client's own table.
-PLAIN = [
-	("select 1", ""), ("select 'one' as x, null, ''", ""), ("select $1::int * 10", "i"),
-	("select $1::text, $2::int", "ti"), ("select generate_series(1, 7)", ""),
-	("select g, $1::text from generate_series(1, $2::int) g", "ts"), ("", ""), ("-- nothing", ""),
-	("values (1), (2)", ""), ("select 10 / $1::int", "i"),
-]
-TABLE = [
-	("select * from {t} order by id limit 5", ""), ("select count(*) from {t}", ""),
-	("insert into {t} values ($1, $2)", "it"), ("insert into {t} values ($1, $2) returning *", "it"),
-	("insert into {t} values ($1, 'x') on conflict (id) do update set v = 'again'", "i"),
-	("update {t} set v = $1 where id = $2", "ti"), ("delete from {t} where id < $1", "i"),
-	("select v from {t} where id = $1", "i"), ("delete from {t}", ""),
-]
-SHOWN = [
-	("show timezone", ""), ("show datestyle", ""), ("show application_name", ""),
-	("select current_setting('intervalstyle')", ""),
-	("select timestamptz '2020-06-01 12:00+00'", ""), ("select date '2020-12-31'", ""),
-	("select interval '1 day 2 hours'", ""), ("show default_transaction_read_only", ""),
-	("show transaction_read_only", ""), ("show standard_conforming_strings", ""),
-	("select $1::timestamptz", "z"), ("select to_timestamp($1::int)", "i"),
-]
-WRONG = [
-	("selekt 1", ""), ("select 1/0", ""), ("select nosuch", ""), ("select * from nosuch", ""),
-	("select 1; select 2", ""), ("select $1", "t"), ("insert into {t} values (null)", ""),
-	("select 'abc'::int", ""), ("copy nosuch from stdin", ""),
-]
-CONTROL = [
-	("begin", ""), ("commit", ""), ("rollback", ""), ("savepoint s1", ""), ("rollback to s1", ""),
-	("release s1", ""), ("begin read only", ""), ("commit and chain", ""),
-	("set transaction read only", ""), ("end", ""), ("abort", ""),
-]
-UNREPORTED = [("set search_path to nowhere", ""), ("set work_mem to '1MB'", ""), ("show work_mem", ""),
-              ("set statement_timeout to 12345", ""), ("show statement_timeout", "")]
-TEMP = [("create temp table tt (x int)", ""), ("select count(*) from tt", ""),
-        ("drop table if exists tt", "")]
-HOLD = [("declare h cursor with hold for select generate_series(1, 9)", ""), ("fetch 2 from h", ""),
-        ("close h", "")]
-LOCKS = [("select pg_advisory_lock({n})", ""), ("select pg_advisory_unlock({n})", "")]
-LISTEN = [("listen ch{n}", ""), ("notify ch{n}, 'x'", ""), ("unlisten *", "")]
-PREPARE = [("prepare sp as select 5", ""), ("execute sp", ""), ("deallocate sp", "")]
-
-
-# --- what kills PostgreSQL
-
-def is_copy_in(message):
-	return message.kind == "Q" and "copy " in message.args[0] and "from stdin" in message.args[0]
-
-
-def executes_left_over(messages):
-	"""Behind a Query: may an Execute find the unnamed portal as that Query has left it?
-
-	It may not if a Bind or Close of the portal stands before it and no Sync between them: if that is
-	skipped for an error, so is the Execute. Nor if another Query does, unless that may be skipped.
-	"""
-	gone, is_read = False, True
-	for m in messages:
-		if m.kind == "Q":
-			if is_read:
-				return False
-			continue
-		is_read = m.kind == "S"
-		if is_read:
-			gone = False
-		elif m == C("P", "") or (m.kind == "B" and m.args[0] == ""):
-			gone = True
-		elif m.kind == "E" and m.args[0] == "" and not gone:
-			return True
-	return False
-
-
-def spare_postgresql(messages):
-	"""Closes the unnamed portal behind each Query whose portal an Execute might find.
-
-	A statement of a Query that fails while it runs, in a transaction, leaves the unnamed portal behind.
-	Its statements were in memory that PostgreSQL frees before it reads the next message, and only for
-	portals of Bind it forgets them then. An Execute of that portal, in the transaction that has failed,
-	reads what is there by now: mostly it is refused with 25P02 for all that, and sometimes the process
-	dies by signal 11, and all sessions with it. Seen with 15.20: Query "begin"; Query "deallocate
-	nosuch"; a Query of nine statements, which is refused; Execute. Close drops the portal unread.
-	"""
-	made, copying = [], False
-	for i, m in enumerate(messages):
-		made.append(m)
-		ends_query = m.kind == "Q" or (copying and m.kind in "cf")
-		copying = is_copy_in(m) or (copying and not ends_query)
-		# Not while PostgreSQL reads copy data: a Close would end the session.
-		if ends_query and not copying and executes_left_over(messages[i + 1:]):
-			made.append(C("P", ""))
-	return made
+LATER = frozenset()  # of the keys of words.LATER, and names
 
 
 class Writer:
@@ -129,59 +27,26 @@ class Writer:
 		self.table = f"prop{client}"
 		self.later = later
 		self.params = {}     # statement name -> kinds of its parameters, as far as we know
-		self.silent = set()  # ... of those that return no rows
 
 	# --- words
 
+	def of_client(self, sql):
+		return sql.replace("{t}", self.table).replace("{u}", f"late{self.client}").replace("{n}", str(self.client))
+
 	def text(self, rng):
-		tables = [(PLAIN, 30), (TABLE, 30), (SHOWN, 12), (WRONG, 8), (CONTROL, 8)]
-		for name, rows in (("unreported", UNREPORTED), ("temp", TEMP), ("hold", HOLD),
-		                   ("locks", LOCKS), ("listen", LISTEN), ("prepare", PREPARE)):
-			if name in self.later:
-				tables.append((rows, 5))
 		if rng.random() < 0.06:
-			return self.setting(rng), ""
+			return words.setting(rng), ""
 		if rng.random() < 0.02:
-			return self.deallocate(rng), ""
-		rows = rng.choices([t for t, _ in tables], [w for _, w in tables])[0]
-		sql, kinds = rng.choice(rows)
-		return sql.replace("{t}", self.table).replace("{n}", str(self.client)), kinds
-
-	def setting(self, rng):
-		name = rng.choice(list(SETTINGS))
-		value = rng.choice(SETTINGS[name])
-		quoted = "'" + value.replace("'", "''") + "'"
-		if "\\" in value:
-			quoted = "E'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
-		if name == "datestyle" and rng.random() < 0.7:
-			quoted = value
-		return rng.choice([
-			f"set {name} to {quoted}", f"SET SESSION {name} = {quoted}", f"set local {name} to {quoted}",
-			f"set {name} to {quoted}", f"select set_config('{name}', {quoted}, {rng.choice(['true', 'false'])})",
-			f"reset {name}", f"set {name} to default", "reset all",
-			"set session characteristics as transaction read only",
-			"set session characteristics as transaction read write",
-		] if rng.random() < 0.9 else [f"/* so */ set time zone {rng.choice(['default', 'local', '3', quoted])}"])
-
-	def deallocate(self, rng):
-		return rng.choice(["deallocate all", "DEALLOCATE ALL", "/* x */ deallocate all", "discard all",
-		                   "discard plans", "deallocate nosuch",
-		                   f"deallocate {rng.choice(NAMES)}", f"DEALLOCATE PREPARE {rng.choice(NAMES)}"])
-
-	def value(self, rng, kind):
-		if rng.random() < 0.04:
-			return rng.choice([None, "x", "", "99999999999"])
-		if kind == "i":
-			return str(rng.randint(0, 30))
-		if kind == "s":
-			return str(rng.randint(0, 4))
-		if kind == "z":
-			return rng.choice(["2020-01-02 03:04", "2001-02-03 04:05+06"])
-		return rng.choice(["word", "o'clock", "b\\s", "\u00fc", "x" * rng.choice([1, 50, 3000])])
+			return words.deallocate(rng), ""
+		tables = [(words.PLAIN, 30), (words.TABLE, 30), (words.SHOWN, 12), (words.WRONG, 8), (words.CONTROL, 8),
+		          (words.LARGE, 1)]
+		tables += [(rows, 5) for name, rows in words.LATER.items() if name in self.later]
+		sql, kinds = rng.choice(rng.choices([rows for rows, _ in tables], [w for _, w in tables])[0])
+		return self.of_client(sql), kinds
 
 	def values(self, rng, name):
 		kinds = self.params.get(name, "")
-		values = [self.value(rng, kind) for kind in kinds]
+		values = [words.value(rng, kind) for kind in kinds]
 		if rng.random() < 0.03:
 			values.append("1")
 		return values
@@ -210,9 +75,6 @@ class Writer:
 			made.append(C("S", name))
 		if name not in self.params or made or not name:
 			self.params[name] = kinds
-			self.silent.discard(name)
-			if not sql.startswith(("select", "show", "values")) and "returning" not in sql:
-				self.silent.add(name)
 		oids = [rng.choice([0, 23, 25]) for _ in kinds] if kinds and rng.random() < 0.1 else ()
 		return [*made, P(name, sql, oids)]
 
@@ -226,12 +88,7 @@ class Writer:
 		return [E(portal, rng.choice([0, 0, 0, 1, 2, 3]))]
 
 	def describe(self, rng):
-		# In a transaction that has failed a statement without rows can be described still, and cannot
-		# if its server has to be given it first. That is known, and documented.
-		name = self.known(rng)
-		if rng.random() < 0.5 and name not in self.silent:
-			return [D("S", name)]
-		return [D("P", self.portal(rng))]
+		return [D("S", self.known(rng)) if rng.random() < 0.5 else D("P", self.portal(rng))]
 
 	def close(self, rng):
 		if rng.random() < 0.3:
@@ -259,6 +116,10 @@ class Writer:
 	def stray(self, rng):
 		return [rng.choice([d("1\tx\n"), c, f(), S, H, E("nosuch"), B("", "nosuch"), D("S", "nosuch"),
 		                    D("P", "nosuch"), C("S", "nosuch"), C("P", "nosuch")])]
+
+	def call(self, rng):
+		function, kinds = rng.choice(words.FUNCTIONS)
+		return [F(function, *[words.value(rng, rng.choice([kind, "s"])) for kind in kinds])]
 
 	def any(self, rng):
 		return rng.choice([self.run, self.run, self.run, self.parse, self.bind, self.execute,
@@ -336,6 +197,8 @@ class Writer:
 			if rng.random() < 0.2:
 				sql = f"select 1; {sql}; select 2"
 			made = [Q(sql), *self.rows(rng), end]
+			if rng.random() < 0.1:
+				made = [Q(f"{sql}; {sql}; {self.unbound(rng)}"), *self.rows(rng), end, *self.rows(rng), c]
 		else:
 			# A name of its own: what follows this Execute must be copy data, or PostgreSQL ends the session.
 			name = rng.choice(["", "copies"])
@@ -348,29 +211,73 @@ class Writer:
 		return made
 
 	def copy_out(self, rng):
-		sql = rng.choice([f"copy {self.table} to stdout", "copy (select generate_series(1, 4)) to stdout",
-		                  "copy (select 1 / (2 - g) from generate_series(1, 4) g) to stdout",
-		                  "copy (select 1 where false) to stdout"])
+		sql = self.of_client(rng.choice(words.COPY_OUT))
 		return [Q(sql)] if rng.random() < 0.5 else [P("", sql), B("", ""), E(""), S]
 
 	def settings(self, rng):
 		made = []
 		for _ in range(rng.randint(1, 3)):
-			sql = self.setting(rng)
+			sql = words.setting(rng)
 			made += [Q(sql)] if rng.random() < 0.6 else [P("", sql), B("", ""), E(""), S]
-		sql = rng.choice(SHOWN[:10])[0]
+		sql = rng.choice(words.SHOWN[:11])[0]
 		return made + ([Q(sql)] if rng.random() < 0.5 else [P("", sql), B("", ""), E(""), S])
 
 	def forget(self, rng):
-		sql = self.deallocate(rng)
+		sql = words.deallocate(rng)
 		made = [Q(sql)] if rng.random() < 0.5 else [P("", sql), B("", ""), E(""), S, P("", "select 'gone'"), S]
 		if rng.random() < 0.6:
 			made += [*self.bind(rng, "", rng.choice(NAMES)), E(""), S]
 		return made
 
+	def one(self, rng, sql):
+		return [Q(sql)] if rng.random() < 0.6 else [P("", sql), B("", ""), E(""), S]
+
+	def undone_settings(self, rng):
+		"""What SET did, behind savepoints and the end of the transaction."""
+		made = [Q("begin")] if rng.random() < 0.8 else []
+		for _ in range(rng.randint(2, 5)):
+			made += self.one(rng, rng.choice([words.setting(rng), words.setting(rng), "savepoint s1", "rollback to s1",
+			                                  "release s1", "savepoint s2", "rollback to s2", "select 1/0"]))
+			if rng.random() < 0.3:
+				made += self.one(rng, rng.choice(words.SHOWN[:11])[0])
+		return [*made, Q(rng.choice(["commit", "rollback", "commit and chain"])), *self.one(rng, rng.choice(words.SHOWN[:11])[0])]
+
+	def changed_table(self, rng):
+		"""A statement whose result changes under it (0A000), in one transaction: it is on this server for sure."""
+		name = rng.choice(NAMES)
+		self.params[name] = ""
+		use = [B("", name), E(""), S]
+		made = [S, Q("rollback"), Q("begin"), C("S", name), P(name, f"select * from {self.table} order by id"), *use]
+		made += [Q("savepoint s1")] if rng.random() < 0.5 else []
+		made += [*self.one(rng, f"alter table {self.table} alter v type varchar({rng.choice([50, 60])})")]
+		made += [D("S", name), S] if rng.random() < 0.3 else []
+		made += [*use, Q("rollback to s1"), *use] if rng.random() < 0.6 else use
+		return [*made, Q("rollback"), *use]
+
+	def new_table(self, rng):
+		"""The table is changed for good. What was prepared of it before is forgotten: PostgreSQL refuses to run it, and
+		the pooler need not, where it is prepared again."""
+		self.params.clear()
+		made = [S, Q("rollback"), Q(rng.choice(["deallocate all", "discard all"])),
+		        Q(f"alter table {self.table} alter v type {rng.choice(['text', 'varchar(3000)', 'varchar(4000)'])}")]
+		for _ in range(rng.randint(1, 4)):
+			made += self.run(rng)
+		return [*made, S]
+
+	def leave(self, rng):
+		"""In the middle of anything that is answered."""
+		made = rng.choice([lambda _: [], self.transaction, self.fetch, self.batch, self.open_copy])(rng)
+		made = made[:rng.randint(0, len(made))]
+		self.params.clear()
+		tail = rng.choice([b"", b"X\0\0\0\4", b"Q\0\0\0\x20sel", b"P", b"B\0\0\1\0abc\0", b"d\0\0\0\x99", b"P\0\0",
+		                   Q("select 'nobody'").bytes(), P("", "select 1").bytes(), B("", "").bytes() + E("").bytes()])
+		return [*made, rng.choice([H, S]), gone(tail)]
+
+	def open_copy(self, rng):
+		return [Q(f"copy {self.table} from stdin"), *self.rows(rng), c]
+
 	def transaction(self, rng):
-		made = [Q(rng.choice(["begin", "begin", "begin read only", "start transaction"]))] \
-			if rng.random() < 0.6 else [P("", "begin"), B("", ""), E(""), S]
+		made = self.one(rng, rng.choice(["begin", "begin", "begin read only", "start transaction"]))
 		for _ in range(rng.randint(1, 4)):
 			made += self.act(rng, inside=True)
 			if rng.random() < 0.25:
@@ -380,9 +287,10 @@ class Writer:
 
 	def act(self, rng, inside=False):
 		acts = [(self.simple, 15), (self.batch, 40), (self.driver, 12), (self.copy_in, 10), (self.copy_out, 4),
-		        (self.settings, 10), (self.forget, 6), (self.stray, 3)]
+		        (self.settings, 10), (self.forget, 6), (self.stray, 3), (self.call, 2)]
 		if not inside:
-			acts += [(self.transaction, 25), (self.fetch, 6), (self.cursor, 4)]
+			acts += [(self.transaction, 25), (self.fetch, 6), (self.cursor, 4), (self.undone_settings, 6),
+			         (self.changed_table, 3), (self.new_table, 3), (self.leave, 2)]
 		return rng.choices([a for a, _ in acts], [w for _, w in acts])[0](rng)
 
 	def ending(self, rng):
@@ -391,7 +299,7 @@ class Writer:
 		how = rng.random()
 		if how < 0.5:
 			made += [C("S", name) for name in NAMES if name in self.params]
-			made += [S, Q(f"reset all; delete from {self.table}")]
+			made += [S, Q(self.of_client("reset all; delete from {t}; delete from {u}"))]
 			self.params.clear()
 		elif how < 0.6:
 			made.append(Q("discard all"))
@@ -402,15 +310,27 @@ class Writer:
 		messages = []
 		for _ in range(rng.randint(1, 4)):
 			messages += self.act(rng)
-		return self.cut(rng, spare_postgresql(messages)) + [Turn(self.client, tuple(self.ending(rng)), WHOLE)]
+		return self.cut(rng, spare_postgresql(self.flushed(rng, messages))) + [Turn(self.client, tuple(self.ending(rng)), WHOLE)]
+
+	def flushed(self, rng, messages):
+		"""With Flush strewn in, in some."""
+		if rng.random() < 0.7:
+			return messages
+		made = []
+		for m in messages:
+			made += [m, H] if m.kind in "PBDECd" and rng.random() < 0.3 else [m]
+		return made
 
 	def cut(self, rng, messages):
 		"""Into turns: mostly where an answer can be waited for."""
 		eager = rng.choice([0.2, 0.8, 1.0])
 		turns, held = [], []
 		for m in messages:
+			if m.kind == "gone" and held:
+				turns.append(held)
+				held = []
 			held.append(m)
-			if rng.random() < (eager if m.kind in "SQH" else 0.06):
+			if m.kind == "gone" or rng.random() < (eager if m.kind in "SQH" else 0.06):
 				turns.append(held)
 				held = []
 		if held:

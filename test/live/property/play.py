@@ -37,8 +37,9 @@ class Difference(AssertionError):
 def make_tables(pg):
 	for database in (DATABASE, DIRECT):
 		pg.sql("set client_min_messages to error; " + "; ".join(
-			f"drop table if exists prop{i}; create table prop{i} (id int primary key, v text); "
-			f"grant all on prop{i} to public" for i in range(CLIENTS)), dbname=database)
+			f"drop table if exists prop{i}, late{i}; create table prop{i} (id int primary key, v text); "
+			f"create table late{i} (id int unique deferrable initially deferred); "
+			f"alter table prop{i} owner to app; grant all on late{i} to public" for i in range(CLIENTS)), dbname=database)
 
 
 # --- replies

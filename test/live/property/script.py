@@ -7,6 +7,7 @@ ignored while it reads copy data, and copy data is ignored while it does not.
 """
 
 import random
+import re
 from collections import namedtuple
 
 from rig import raw
@@ -16,11 +17,23 @@ BUILD = {"Q": raw.Q, "P": raw.P, "B": raw.B, "D": raw.D, "E": raw.E, "C": raw.C,
          "gone": lambda tail: tail}
 
 
+LONG_RUN = re.compile(r"(.)\1{40,}")
+
+
+def shown(arg):
+	"""An argument as it is written in a script; a long run of one letter as a product."""
+	run = LONG_RUN.search(arg) if isinstance(arg, str) else None
+	if not run:
+		return repr(arg)
+	parts = [repr(arg[:run.start()]), f"{run[1]!r} * {run.end() - run.start()}", shown(arg[run.end():])]
+	return " + ".join(part for part in parts if part != "''")
+
+
 class Message(namedtuple("Message", "kind args")):
 	def __repr__(self):
 		if not self.args and self.kind in "SHc":
 			return self.kind
-		return f"{self.kind}({', '.join(map(repr, self.args))})"
+		return f"{self.kind}({', '.join(map(shown, self.args))})"
 
 	def bytes(self):
 		return BUILD[self.kind](*self.args)

@@ -215,6 +215,36 @@ static void a_whole_copy_in_one_write_keeps_the_sync_behind_the_data(void **stat
 	assert_true(replies_empty(&l->replies));
 }
 
+static void two_copies_of_one_query_have_an_end_of_data_each(void **state)
+{
+	struct log *l = *state;
+	push(l, REPLY_QUERY, F, 'q'); /* copy t from stdin; copy t from stdin */
+	push(l, REPLY_COPY_END, F, 'c');
+	takes_all(l, "GCG");
+	assert_true(l->replies.copy_in);
+	assert_string_equal(l->settled, "c");
+	push(l, REPLY_COPY_END, F, 'd');
+	takes_all(l, "CZ");
+	assert_string_equal(l->settled, "cdq");
+	assert_true(replies_empty(&l->replies));
+}
+
+static void the_ends_of_two_copies_may_both_be_on_their_way(void **state)
+{
+	struct log *l = *state;
+	push(l, REPLY_QUERY, F, 'q');
+	push(l, REPLY_COPY_END, F, 'c');
+	push(l, REPLY_SYNC, F, 's'); /* is read as data of the second, and ignored */
+	push(l, REPLY_COPY_END, F, 'd');
+	push(l, REPLY_SYNC, F, 't');
+	takes_all(l, "GCG");
+	assert_false(l->replies.copy_in);
+	assert_string_equal(l->undone, "s");
+	takes_all(l, "CZZ");
+	assert_string_equal(l->settled, "cdqt");
+	assert_true(replies_empty(&l->replies));
+}
+
 static void stray_copy_messages_are_not_answered(void **state)
 {
 	struct log *l = *state;
@@ -346,6 +376,8 @@ int main(void)
 		TEST(an_error_at_sync_is_followed_by_ready),
 		TEST(a_sync_before_copy_data_is_never_answered),
 		TEST(a_whole_copy_in_one_write_keeps_the_sync_behind_the_data),
+		TEST(two_copies_of_one_query_have_an_end_of_data_each),
+		TEST(the_ends_of_two_copies_may_both_be_on_their_way),
 		TEST(stray_copy_messages_are_not_answered),
 		TEST(a_portal_may_be_suspended_and_go_on),
 		TEST(an_answer_that_nobody_asked_for_is_bad),
