@@ -573,17 +573,30 @@ static bool server_message(struct server *s, struct client *c, const uint8_t *p,
 	return true;
 }
 
+/* A notice is about the message at the front. A Parse that has one is the client's own: whoever parses that text next is told as well. */
+static enum reply_verdict notice_verdict(struct reply *front)
+{
+	if (front && front->mark == MARK_NAMED)
+		stmt_retire(((struct stmt_name *)front->note)->stmt);
+	return front && front->act == REPLY_SKIP ? VERDICT_SKIP : VERDICT_FORWARD;
+}
+
+static enum reply_verdict notification_verdict(const struct reply *front)
+{
+	return front && front->act == REPLY_SKIP && front->kind == REPLY_QUERY ? VERDICT_SKIP : VERDICT_FORWARD;
+}
+
 /* A message that passes as it comes: its first piece is judged, and handed on if the message is there as a whole; else the pieces follow. */
 static bool server_passes(struct server *s, struct client *c, const uint8_t *p, const struct frame *f)
 {
-	enum reply_verdict v = VERDICT_FORWARD;
+	enum reply_verdict v;
 
-	if (f->type != 'N' && f->type != 'A') {
+	if (f->type == 'N')
+		v = notice_verdict(replies_front(&s->replies));
+	else if (f->type == 'A')
+		v = notification_verdict(replies_front(&s->replies));
+	else
 		v = replies_take(&s->replies, f->type);
-	} else {
-		struct reply *front = replies_front(&s->replies);
-		v = front && front->act == REPLY_SKIP && front->kind == REPLY_QUERY ? VERDICT_SKIP : VERDICT_FORWARD;
-	}
 	if (v == VERDICT_BAD) {
 		bad_server(s, "unexpected message from server", 0);
 		return false;

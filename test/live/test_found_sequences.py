@@ -138,3 +138,17 @@ def test_two_copies_of_one_query_read_their_data_one_after_another(same):
 	same((2, [both]), (2, [c, d("bad11\tx\n")]), (2, [c, S, Q("select 1")]),
 	     (2, [both]), (2, [d("1\tx\n"), c, S, d("2\tx\n"), c, S, Q("select * from prop2 order by id")]),
 	     (2, [both, d("3\tx\n"), f(), d("4\tx\n"), c, S, Q("select 1")]))
+
+
+def escaped(name):
+	return [P(name, "select 'a\\b'"), S]
+
+
+def test_a_notice_of_our_own_parse_is_not_told_twice(same):
+	same((6, [Q("set standard_conforming_strings to off")]), (6, escaped("")), (4, [Q("select 1")]),
+	     (6, [B("", ""), E(), S]), (6, escaped("a")), (7, alone("begin")), (6, [B("", "a"), E(), S]), (7, alone("rollback")))
+
+
+def test_everyone_who_parses_a_text_is_told_its_notices(same):
+	same((6, [Q("set standard_conforming_strings to off")]), (6, escaped("a")), (6, escaped("b")),
+	     (5, [Q("set standard_conforming_strings to off")]), (5, escaped("a")), (5, [B("", "a"), E(), S]))
