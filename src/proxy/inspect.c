@@ -687,7 +687,8 @@ static enum inspected copy_ends(struct client *c)
 }
 
 /* While the server reads copy data it ignores Sync, and answers it when the COPY has failed meanwhile: which of the two it will do cannot be
- * known from here, so it does not get one. Those behind the last data are sent when the error comes (relay). */
+ * known from here, so it does not get one. Those behind the last data are sent when the error comes (relay), or when something comes behind
+ * them that is no copy data: that ends the session if the COPY has not failed. */
 static enum inspected inspect_sync(struct client *c, const struct frame *f, uint32_t *used)
 {
 	struct server *s = c->server;
@@ -701,6 +702,20 @@ static enum inspected inspect_sync(struct client *c, const struct frame *f, uint
 	c->unnamed_in_batch = false;
 	s->notes_behind = s->notes_open;
 	return INSPECT_DONE;
+}
+
+static bool is_for_copy(uint8_t type)
+{
+	return type == 'd' || type == 'c' || type == 'f' || type == 'H' || type == 'S';
+}
+
+static void send_kept_syncs(struct client *c)
+{
+	c->server->replies.copy_in = false;
+	for (; c->copy_syncs; c->copy_syncs--) {
+		msg_empty(to_server(c), 'S');
+		expect(c, REPLY_SYNC, REPLY_FORWARD, MARK_NONE, NULL);
+	}
 }
 
 /* Copy data waits until it is known whether the server reads it as such: what a Sync behind it means hangs on that. */
@@ -728,6 +743,8 @@ enum inspected inspect_message(struct client *c, const uint8_t *p, const struct 
 			msg_empty(to_server(c), 'H'); /* the answer that is waited for may be one that only a Flush brings */
 		return INSPECT_HOLD;
 	}
+	if (c->copy_syncs && s->replies.copy_in && !is_for_copy(f->type))
+		send_kept_syncs(c);
 	if (s->replies.skipping && f->type != 'S')
 		return INSPECT_DONE; /* behind an error the server reads and drops all up to Sync: it passes as it is, and nothing is noted of it */
 	switch (f->type) {

@@ -152,3 +152,9 @@ def test_a_notice_of_our_own_parse_is_not_told_twice(same):
 def test_everyone_who_parses_a_text_is_told_its_notices(same):
 	same((6, [Q("set standard_conforming_strings to off")]), (6, escaped("a")), (6, escaped("b")),
 	     (5, [Q("set standard_conforming_strings to off")]), (5, escaped("a")), (5, [B("", "a"), E(), S]))
+
+
+@pytest.mark.parametrize("behind", [C("P", ""), Q("select 1"), P("", "select 2"), B("", "nosuch")], ids=str)
+def test_a_sync_behind_copy_data_that_failed_keeps_its_place(same, behind):
+	same((6, [Q("copy prop6 from stdin")]), (6, [d("bad\tx\n"), S, S, behind, S]),
+	     (6, [P("", "copy prop6 from stdin"), B(), E(), S]), (6, [d("bad\tx\n"), S, S, behind, S]))
