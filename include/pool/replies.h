@@ -35,6 +35,7 @@ struct replies {
 	struct reply *ring; /* owns; NULL while never used */
 	uint32_t head, count, room; /* room is a power of two */
 	uint32_t unanswered; /* entries that need no answer of the server, see replies_make_up */
+	bool open;      /* what was answered last is in a batch that no Sync has ended yet: its effect hangs on what comes next */
 	bool skipping;  /* an extended-protocol error is out and the Sync that ends the skipping was not sent yet */
 	bool copy_in;   /* the server reads copy data: it ignores Sync and Flush until CopyDone or CopyFail */
 	bool copying;   /* the entry at the front asked for the data, and its COPY is not over */

@@ -144,5 +144,5 @@ void server_make_stale(struct server *s, const char *reason);
 bool server_is_fast_closed(const struct server *s);
 /* Has its time come: another configuration, lifetime over, pool too large, entry paused? NULL: it may go on; else why not. */
 const char *server_overdue(const struct server *s);
-bool server_is_clean(const struct server *s); /* nothing owed, status I, no half message */
+bool server_is_clean(const struct server *s); /* nothing owed, status I, no batch open, no half message */
 void server_who(const struct server *s, struct who *out, char peer[ADDR_TEXT]);

@@ -16,6 +16,9 @@ void replies_init(struct replies *r, void *owner, void (*settled)(void *, struct
 	*r = (struct replies){.owner = owner, .settled = settled, .undone = undone};
 }
 
+#define KIND(name) (1u << REPLY_##name)
+#define ENDS_BATCH (KIND(SYNC) | KIND(QUERY) | KIND(CALL)) /* ReadyForQuery follows */
+
 static void ring_grow(struct replies *r)
 {
 	uint32_t room = r->room ? r->room * 2 : RING_START;
@@ -57,7 +60,11 @@ static APART void settle_told(struct replies *r)
 
 static void settle_front(struct replies *r)
 {
-	if (r->ring[r->head].mark < REPLY_MARK_TOLD)
+	const struct reply *front = &r->ring[r->head];
+
+	if (front->kind != REPLY_COPY_END)
+		r->open = !(ENDS_BATCH & 1u << front->kind);
+	if (front->mark < REPLY_MARK_TOLD)
 		front_out(r);
 	else
 		settle_told(r);
@@ -175,7 +182,6 @@ static enum reply_verdict verdict_of(const struct reply *e)
 	return e->act == REPLY_SKIP ? VERDICT_SKIP : VERDICT_FORWARD;
 }
 
-#define KIND(name) (1u << REPLY_##name)
 const struct reply_meaning reply_meanings[256] = {
 	['1'] = {.ends = KIND(PARSE)},
 	['2'] = {.ends = KIND(BIND)},
@@ -193,7 +199,7 @@ const struct reply_meaning reply_meanings[256] = {
 	['I'] = {.ends = KIND(EXECUTE), .part = KIND(QUERY)},
 	['s'] = {.ends = KIND(EXECUTE)},
 	['V'] = {.part = KIND(CALL)},
-	['Z'] = {.ends = KIND(SYNC) | KIND(QUERY) | KIND(CALL)},
+	['Z'] = {.ends = ENDS_BATCH},
 };
 
 static SELDOM enum reply_verdict take_error(struct replies *r)
@@ -244,7 +250,7 @@ enum reply_verdict replies_take(struct replies *r, uint8_t type)
 bool replies_has_end(const struct replies *r)
 {
 	for (uint32_t i = 0; i < r->count; i++)
-		if (reply_meanings['Z'].ends & 1u << r->ring[(r->head + i) & (r->room - 1)].kind)
+		if (ENDS_BATCH & 1u << r->ring[(r->head + i) & (r->room - 1)].kind)
 			return true;
 	return false;
 }
@@ -266,5 +272,5 @@ void replies_free(struct replies *r)
 	mem_free(r->ring);
 	r->ring = NULL;
 	r->room = r->head = r->unanswered = 0;
-	r->skipping = r->copy_in = r->copying = r->midway = false;
+	r->open = r->skipping = r->copy_in = r->copying = r->midway = false;
 }

@@ -173,7 +173,7 @@ void server_discarded(struct server *s)
 
 bool server_is_clean(const struct server *s)
 {
-	return s->status == 'I' && replies_empty(&s->replies) && !s->replies.skipping && s->pass_left == 0;
+	return s->status == 'I' && replies_empty(&s->replies) && !s->replies.open && !s->replies.skipping && s->pass_left == 0;
 }
 
 /* ---- states ---- */
@@ -497,10 +497,10 @@ void server_abandon(struct server *s)
 	s->user = NULL;
 	s->asker = NULL;
 	if (s->pass_left == 0 && replies_empty(&s->replies) && !s->replies.skipping && !s->replies.copy_in) {
-		if (s->status == 'I')
+		if (s->status == 'I' && !s->replies.open)
 			server_release(s);
 		else
-			ask_rollback(s);
+			ask_rollback(s); /* also where only a Sync was missing: it would commit what the client has not */
 		return;
 	}
 	/* It may work on for hours: PostgreSQL notices a closed socket only when it writes. Its slot stays taken until it has been told. */

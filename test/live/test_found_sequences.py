@@ -7,7 +7,7 @@ what is right (property/play.py).
 import pytest
 
 from property import play
-from property.script import B, C, D, E, P, Q, S, c, d, f
+from property.script import B, C, D, E, H, P, Q, S, c, d, f, gone
 
 pytestmark = [pytest.mark.usefixtures("clean"),
               pytest.mark.pgweir("named statements in transaction mode came with 1.21")]
@@ -158,3 +158,9 @@ def test_everyone_who_parses_a_text_is_told_its_notices(same):
 def test_a_sync_behind_copy_data_that_failed_keeps_its_place(same, behind):
 	same((6, [Q("copy prop6 from stdin")]), (6, [d("bad\tx\n"), S, S, behind, S]),
 	     (6, [P("", "copy prop6 from stdin"), B(), E(), S]), (6, [d("bad\tx\n"), S, S, behind, S]))
+
+
+@pytest.mark.parametrize("sql", ["insert into prop0 values (1, 'x')", "begin"])
+def test_what_no_sync_has_ended_goes_with_its_client(same, sql):
+	same((0, [P("", sql), B("", ""), E(), H]), (0, [gone()]), (1, [Q("select 1")]), (2, [P("", "select 1"), B("", ""), E(), S]),
+	     (0, [Q("select * from prop0"), Q("rollback")]))

@@ -218,8 +218,11 @@ class Asking:
 		self.turns = self.left.pop(0)
 		self.replies = []
 		self.reader = self.direct.reader(self.client)
-		for turn in self.turns:
-			send_all(self.reader.sock, b"".join(m.bytes() for m in turn.messages if m.kind != "gone"))
+		try:
+			for turn in self.turns:
+				send_all(self.reader.sock, b"".join(m.bytes() for m in turn.messages if m.kind != "gone"))
+		except OSError:
+			pass  # what it said at the end can still be read
 
 	def is_answered(self):
 		last = self.replies[-3:]
@@ -238,7 +241,7 @@ class Asking:
 
 	def go_on(self):
 		if self.replies[-1:] == ["EOF"]:
-			raise script.Confused(f"PostgreSQL closed the connection: {self.replies[-3:]}")
+			raise script.Confused(f"PostgreSQL closed the connection: {self.replies[-5:]}\nturns {self.turns}")
 		while self.is_answered():
 			try:
 				self.part.add(self.turns, self.replies)

@@ -3,8 +3,9 @@
 from .script import C
 
 
-def is_copy_in(message):
-	return message.kind == "Q" and "copy " in message.args[0] and "from stdin" in message.args[0]
+def copies(message):
+	"""How often it reads data."""
+	return message.args[0].count("from stdin") if message.kind == "Q" else 0
 
 
 def executes_left_over(messages):
@@ -39,12 +40,12 @@ def spare_postgresql(messages):
 	dies by signal 11, and all sessions with it. Seen with 15.20: Query "begin"; Query "deallocate
 	nosuch"; a Query of nine statements, which is refused; Execute. Close drops the portal unread.
 	"""
-	made, copying = [], False
+	made, copying = [], 0
 	for i, m in enumerate(messages):
 		made.append(m)
-		ends_query = m.kind == "Q" or (copying and m.kind in "cf")
-		copying = is_copy_in(m) or (copying and not ends_query)
+		ends = m.kind == "Q" or (copying and m.kind in "cf")
+		copying = copies(m) if m.kind == "Q" else copying - ends
 		# Not while PostgreSQL reads copy data: a Close would end the session.
-		if ends_query and not copying and executes_left_over(messages[i + 1:]):
+		if ends and not copying and executes_left_over(messages[i + 1:]):
 			made.append(C("P", ""))
 	return made

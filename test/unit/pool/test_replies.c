@@ -186,6 +186,22 @@ static void an_error_at_sync_is_followed_by_ready(void **state)
 	assert_true(replies_empty(&l->replies));
 }
 
+static void a_batch_is_open_until_sync_or_query(void **state)
+{
+	struct log *l = *state;
+	push(l, REPLY_EXECUTE, F, 'e'); /* ... Flush */
+	takes_all(l, "C");
+	assert_true(replies_empty(&l->replies));
+	assert_true(l->replies.open);
+	push(l, REPLY_SYNC, F, 's');
+	takes_all(l, "Z");
+	assert_false(l->replies.open);
+	push(l, REPLY_PARSE, F, 'p');
+	push(l, REPLY_QUERY, F, 'q');
+	takes_all(l, "1CZ");
+	assert_false(l->replies.open);
+}
+
 static void a_sync_before_copy_data_is_never_answered(void **state)
 {
 	struct log *l = *state;
@@ -374,6 +390,7 @@ int main(void)
 		TEST(after_an_error_without_sync_what_follows_is_undone_until_sync),
 		TEST(an_error_of_our_own_parse_is_the_clients),
 		TEST(an_error_at_sync_is_followed_by_ready),
+		TEST(a_batch_is_open_until_sync_or_query),
 		TEST(a_sync_before_copy_data_is_never_answered),
 		TEST(a_whole_copy_in_one_write_keeps_the_sync_behind_the_data),
 		TEST(two_copies_of_one_query_have_an_end_of_data_each),
