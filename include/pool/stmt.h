@@ -14,6 +14,7 @@ struct stmt {
 	bool forgets;            /* it may be DEALLOCATE ALL or DISCARD ALL; the proxy's */
 	bool changes_org;        /* it is a change of org (proxy/speak); the proxy's */
 	bool touches;            /* it may touch what the session holds (proxy/inventory); the proxy's */
+	bool stands_in;          /* for a DEALLOCATE of a name (stmt_name); the proxy's */
 	bool retired;            /* 0A000 was seen: a Parse of the same text makes a new one */
 	uint64_t serial;         /* 64 bits: a name must not come round while an old server still has it */
 	uint8_t name_len;
@@ -60,6 +61,7 @@ static inline size_t stmt_set_count(const struct stmt_set *s) { return s->by_ser
 struct stmt_name {
 	struct hash_link link;
 	struct stmt *stmt; /* ref */
+	char *deallocates; /* owns: the name, if the statement stands for a DEALLOCATE of one; NULL */
 	int refs;
 	char name[];
 };

@@ -26,7 +26,7 @@ struct unnamed {
 	struct buf body; /* owns: query and types, as in Parse */
 	uint64_t serial;  /* which of the client's unnamed statements it is */
 	bool known;
-	bool deallocates; /* it stands for a DEALLOCATE of the name in client->deallocates */
+	char *deallocates; /* owns: the name, if it stands for a DEALLOCATE of one; NULL */
 	bool forgets;     /* it may be DEALLOCATE ALL or DISCARD ALL */
 	bool changes_org; /* it is a change of org (proxy/speak) */
 	bool touches;     /* it may touch what the session holds (proxy/inventory) */
@@ -94,12 +94,10 @@ struct client {
 	bool leaving;              /* said Terminate behind something that is not answered yet */
 	char first[FIRST_WORD];    /* how the last statement begins: what its loss means (inspect_effect) */
 	struct later welcome_later;
-	char *deallocates;         /* owns: the name that its unnamed statement deallocates, if it does */
 	uint32_t copy_syncs;       /* Syncs behind the last data of the COPY that the server reads, kept back */
 	bool unnamed_in_batch;     /* it was parsed since the last Sync */
 	bool holding;              /* what stands at the front waits until what a Sync closes off has come through (server->notes_behind) */
-	bool portal_forgets;       /* its unnamed portal may be DEALLOCATE ALL or DISCARD ALL */
-	bool portal_deallocates;   /* ... and so does its unnamed portal */
+	struct list portals;       /* those that drop statements (proxy/deallocate) */
 
 	uint32_t slot;             /* in worker->slots, for cancel keys; 0: none */
 	uint32_t cancel_secret;

@@ -252,6 +252,7 @@ void stmt_name_free(struct stmt_name **at)
 	if (--n->refs)
 		return;
 	stmt_drop(&n->stmt);
+	mem_free(n->deallocates);
 	mem_free(n);
 }
 

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "proxy/deallocate.h"
 #include "proxy/greet.h"
 #include "proxy/inventory.h"
 #include "proxy/link.h"
@@ -176,7 +177,8 @@ static void let_go(struct client *c)
 		worker_slot_give(w, c->slot);
 	stmt_names_clear(&c->stmts);
 	buf_free(&c->unnamed.body);
-	mem_free(c->deallocates);
+	mem_free(c->unnamed.deallocates);
+	portals_clear(c);
 	gucs_clear(&c->gucs);
 	inventory_free(c);
 	speak_free(c);

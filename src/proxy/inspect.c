@@ -7,11 +7,12 @@
 #include <strings.h>
 
 #include "proxy/inventory.h"
+#include "proxy/deallocate.h"
 #include "proxy/link.h"
 #include "proxy/parcel.h"
 #include "proxy/speak.h"
 #include "proxy/worker.h"
-#include "sql/statement.h"
+#include "wire/sqlstate.h"
 #include "wire/reader.h"
 #include "wire/writer.h"
 
@@ -164,46 +165,12 @@ static void ensure_unnamed(struct client *c)
 
 /* ---- DEALLOCATE of a name that only we know ---- */
 
-static bool may_deallocate(const uint8_t *sql, size_t len)
+#define STANDS_IN STANDS_FOR_DEALLOCATE "\0\0" /* no types */
+
+/* The text of Parse is DEALLOCATE of some name: what stands for it is parsed, and what it comes to is decided when it is run. */
+static bool parse_stands_in(const struct client *c, const uint8_t *sql, size_t len, char name[DEALLOCATED_NAME])
 {
-	while (len && (*sql == ' ' || *sql == '\t' || *sql == '\n' || *sql == '\r')) {
-		sql++;
-		len--;
-	}
-	return len > 10 && (*sql == 'd' || *sql == 'D' || *sql == '/' || *sql == '-');
-}
-
-/* What the server gets in its place: it has no effect, and is refused where DEALLOCATE is (in a transaction that has failed), and only there. */
-#define STANDS_FOR_DEALLOCATE "SET pgweir.deallocated = ''"
-
-/* The one statement is DEALLOCATE of a name of this client; NULL: it is something else. */
-static struct stmt_name *deallocates(struct client *c, const uint8_t *sql, size_t len)
-{
-	struct scan scan = scan_of(sql, len);
-	struct statement st, next;
-
-	if (!may_deallocate(sql, len) || !statement_next(&scan, &st) || st.kind != STATEMENT_DEALLOCATE || statement_next(&scan, &next))
-		return NULL;
-	return stmt_name_find(&c->stmts, st.name);
-}
-
-#define FORGETS_MOST 1024 /* a longer text is not looked through: it is taken to keep the statements */
-
-/* May it be DEALLOCATE ALL or DISCARD ALL, alone or among others? */
-static bool may_forget(const uint8_t *sql, size_t len)
-{
-	for (const uint8_t *at = sql; len >= 7 && len <= FORGETS_MOST;) {
-		const uint8_t *all = memchr(at, 'l', len - (size_t)(at - sql)); /* ALL, in any case */
-		const uint8_t *big = memchr(at, 'L', len - (size_t)(at - sql));
-		if (!all || (big && big < all))
-			all = big;
-		if (!all)
-			return false;
-		if (all > sql && (all[-1] | 0x20) == 'a' && all + 1 < sql + len && (all[1] | 0x20) == 'l')
-			return true;
-		at = all + 1;
-	}
-	return false;
+	return statements_most(c) > 0 && len < DEALLOCATE_MOST && deallocate_reads(sql, len, name);
 }
 
 /* ---- Parse ---- */
@@ -224,33 +191,30 @@ static struct unnamed *unnamed_keep(struct client *c)
 	return before;
 }
 
-/* True: the message passes as it is. */
-static bool parse_unnamed(struct client *c, const uint8_t *body, size_t len, size_t sql_len)
+/* gone: what it deallocates, NULL: nothing, and the message passes as it is. */
+static void parse_unnamed(struct client *c, const uint8_t *body, size_t len, size_t sql_len, const char *gone)
 {
-	struct stmt_name *n = stmt_names_count(&c->stmts) ? deallocates(c, body, sql_len) : NULL;
 	struct unnamed *before = unnamed_keep(c);
 	struct unnamed *u = &c->unnamed;
 
 	note_first(c, body, sql_len);
 	u->known = c->unnamed_in_batch = true;
 	u->serial = ++c->unnamed_serial;
-	u->deallocates = n != NULL;
-	u->forgets = stmt_names_count(&c->stmts) && may_forget(body, sql_len);
-	u->touches = inventory_may(c, body, sql_len) || c->worker->setup->org_by_comment;
+	mem_free(u->deallocates);
+	u->deallocates = gone ? mem_str(gone) : NULL;
+	u->forgets = stmt_names_count(&c->stmts) && deallocate_may_be_all(body, sql_len);
+	u->touches = !gone && (inventory_may(c, body, sql_len) || c->worker->setup->org_by_comment);
 	u->changes_org = speak_is_change(c, body, sql_len);
 	c->speaks |= u->changes_org;
 	u->body.len = 0;
-	if (n) {
-		mem_free(c->deallocates);
-		c->deallocates = mem_str(n->name);
-		buf_add(&u->body, STANDS_FOR_DEALLOCATE "\0\0", sizeof(STANDS_FOR_DEALLOCATE) + 2); /* no types */
+	if (gone) {
+		buf_add(&u->body, STANDS_IN, sizeof(STANDS_IN));
 		write_parse(to_server(c), "", u->body.p, u->body.len);
 	} else {
 		buf_add(&u->body, body, len);
 	}
 	server_has_unnamed(c);
 	expect(c, REPLY_PARSE, REPLY_FORWARD, MARK_UNNAMED, before);
-	return n == NULL;
 }
 
 /* In a transaction that has failed PostgreSQL refuses most statements when they are parsed; it may fail yet when a batch is open before this. */
@@ -302,7 +266,7 @@ static void parse_duplicate(struct client *c, struct stmt_name *have, const uint
 	stmt_drop(&taken);
 }
 
-static void parse_named(struct client *c, const char *name, const uint8_t *body, size_t len)
+static void parse_named(struct client *c, const char *name, const uint8_t *body, size_t len, const char *gone)
 {
 	struct server *s = c->server;
 	struct stmt_name *have = stmt_name_find(&c->stmts, name);
@@ -311,14 +275,20 @@ static void parse_named(struct client *c, const char *name, const uint8_t *body,
 		parse_duplicate(c, have, body, len);
 		return;
 	}
+	if (gone) {
+		body = (const uint8_t *)STANDS_IN;
+		len = sizeof(STANDS_IN);
+	}
 	struct stmt *st = stmt_of(&c->worker->stmt_book, body, len, settings_of_meaning(c));
 	if (st->refs == 1) {
-		st->forgets = may_forget(body, strnlen((const char *)body, len));
-		st->touches = inventory_may(c, body, strnlen((const char *)body, len)) || c->worker->setup->org_by_comment;
+		st->stands_in = gone != NULL;
+		st->forgets = deallocate_may_be_all(body, strnlen((const char *)body, len));
+		st->touches = !gone && (inventory_may(c, body, strnlen((const char *)body, len)) || c->worker->setup->org_by_comment);
 		st->changes_org = speak_is_change(c, body, strnlen((const char *)body, len));
 	}
 	c->speaks |= st->changes_org;
 	struct stmt_name *n = stmt_name_new(name, st);
+	n->deallocates = gone ? mem_str(gone) : NULL;
 	stmt_name_put(&c->stmts, n);
 	bool there = stmt_set_use(&s->stmts, st);
 	if (there && (may_be_gone(s) || may_have_failed(s))) {
@@ -362,16 +332,21 @@ static bool parse_is_sound(const uint8_t *body, size_t len, size_t *name_len, si
 
 static enum inspected inspect_parse(struct client *c, const uint8_t *body, size_t len, uint32_t *used)
 {
+	char name[DEALLOCATED_NAME];
+	const char *gone;
 	size_t name_len, sql_len;
 
 	if (!parse_is_sound(body, len, &name_len, &sql_len))
 		return INSPECT_BAD;
+	const uint8_t *sql = body + name_len + 1;
+	gone = parse_stands_in(c, sql, sql_len, name) ? name : NULL;
 	count_add(&c->pool->counts.client_parses, 1);
-	if (name_len == 0)
-		*used = parse_unnamed(c, body + 1, len - 1, sql_len) ? 0 : *used;
-	else if (statements_most(c) > 0)
-		parse_named(c, (const char *)body, body + name_len + 1, len - name_len - 1);
-	else {
+	if (name_len == 0) {
+		parse_unnamed(c, body + 1, len - 1, sql_len, gone);
+		*used = gone ? *used : 0;
+	} else if (statements_most(c) > 0) {
+		parse_named(c, (const char *)body, sql, len - name_len - 1, gone);
+	} else {
 		write_parse(to_server(c), (const char *)body, body + name_len + 1, len - name_len - 1);
 		expect(c, REPLY_PARSE, REPLY_FORWARD, MARK_NONE, NULL);
 	}
@@ -383,7 +358,7 @@ static struct unnamed *unnamed_drop(struct client *c)
 {
 	struct unnamed *before = unnamed_keep(c);
 
-	c->unnamed.known = c->unnamed.deallocates = false;
+	c->unnamed.known = false;
 	c->server->unnamed_of = 0;
 	return before;
 }
@@ -424,10 +399,19 @@ static void push_plan(struct client *c, enum reply_kind kind, const struct stmt 
 	expect(c, kind, REPLY_FORWARD, plan ? MARK_PLAN : MARK_NONE, plan ? (void *)(uintptr_t)plan->serial : NULL);
 }
 
-static void note_portal(struct client *c, const char *name, const struct stmt *plan)
+static void note_portal(struct client *c, const char *portal, const char *name, const struct stmt *plan)
 {
-	c->portal_deallocates = name[0] == 0 && c->unnamed.deallocates;
-	c->portal_forgets = name[0] == 0 ? c->unnamed.forgets : plan && plan->forgets;
+	const char *gone = NULL;
+	bool forgets = plan && plan->forgets;
+
+	if (name[0] == 0) {
+		gone = c->unnamed.known ? c->unnamed.deallocates : NULL;
+		forgets = c->unnamed.known && c->unnamed.forgets;
+	} else if (plan && plan->stands_in) {
+		gone = stmt_name_find(&c->stmts, name)->deallocates;
+	}
+	if (gone || forgets || !list_empty(&c->portals))
+		portal_bound(c, portal, gone, forgets);
 }
 
 /* The text of a statement that may touch what the session holds; NULL: it does not. */
@@ -480,8 +464,7 @@ static enum inspected inspect_bind(struct client *c, const uint8_t *p, const str
 	}
 	count_add(&c->pool->counts.binds, 1);
 	const char *to = server_name(c, (const char *)name, &plan);
-	if (portal[0] == 0)
-		note_portal(c, (const char *)name, plan);
+	note_portal(c, (const char *)portal, (const char *)name, plan);
 	if (!touching || (note_values(c, name_end + 1, end, &err) && inventory_note(c, touching, strlen((const char *)touching), &err))) {
 		push_plan(c, REPLY_BIND, plan);
 	} else {
@@ -566,17 +549,72 @@ static void expect_deallocate(struct client *c, enum reply_kind kind, struct stm
 	expect(c, kind, REPLY_FORWARD, MARK_DEALLOCATE, n);
 }
 
-static void inspect_execute(struct client *c, const uint8_t *p)
+/* The client has no such name: it may be one that SQL has prepared, or none. The server is given the real thing in place of this Execute. */
+static void execute_real_deallocate(struct client *c, const char *name)
 {
-	bool unnamed = p[FRAME_HEAD] == 0;
+	static const char own[] = OUR_NAMES "deallocates";
+	struct buf *out = to_server(c);
+	size_t begun = msg_begin(out, 'P');
 
-	if (unnamed && c->portal_deallocates)
-		expect_deallocate(c, REPLY_EXECUTE, stmt_name_find(&c->stmts, c->deallocates));
-	else
-		expect(c, REPLY_EXECUTE, REPLY_FORWARD, unnamed && c->portal_forgets ? MARK_FORGETS : MARK_NONE, NULL);
+	msg_str(out, own);
+	deallocate_write(out, name);
+	msg_bytes(out, "\0\0", 2); /* no types */
+	msg_end(out, begun);
+	expect(c, REPLY_PARSE, REPLY_SKIP, MARK_NONE, NULL);
+	begun = msg_begin(out, 'B');
+	msg_str(out, own);
+	msg_str(out, own);
+	msg_bytes(out, "\0\0\0\0\0\0", 6); /* no formats, no values */
+	msg_end(out, begun);
+	expect(c, REPLY_BIND, REPLY_SKIP, MARK_NONE, NULL);
+	write_object(out, 'C', 'S', own);
+	expect(c, REPLY_CLOSE, REPLY_SKIP, MARK_NONE, NULL);
+	begun = msg_begin(out, 'E');
+	msg_str(out, own);
+	msg_u32(out, 0);
+	msg_end(out, begun);
+	expect(c, REPLY_EXECUTE, REPLY_FORWARD, MARK_NONE, NULL);
+	write_object(out, 'C', 'P', own);
+	expect(c, REPLY_CLOSE, REPLY_SKIP, MARK_NONE, NULL);
 }
 
-#define DEALLOCATE_MOST 200 /* a DEALLOCATE is short; a longer text passes unread */
+/* A portal that deallocates a name. */
+static enum inspected execute_deallocate(struct client *c, struct portal *p, const struct frame *f, uint32_t *used, uint32_t *want)
+{
+	struct stmt_name *n;
+
+	if (f->have < f->size) {
+		*want = f->size;
+		return INSPECT_MORE;
+	}
+	if (c->server->notes_behind)
+		return INSPECT_HOLD;
+	n = stmt_name_find(&c->stmts, p->deallocates);
+	if (n) {
+		expect_deallocate(c, REPLY_EXECUTE, n);
+		p->was_run = true;
+		return INSPECT_DONE;
+	}
+	execute_real_deallocate(c, p->deallocates);
+	*used = f->size;
+	return INSPECT_DONE;
+}
+
+static enum inspected inspect_execute(struct client *c, const uint8_t *p, const struct frame *f, uint32_t *used, uint32_t *want)
+{
+	const char *name = (const char *)p + FRAME_HEAD;
+	struct portal *portal;
+
+	if (!memchr(name, 0, f->have - FRAME_HEAD)) {
+		*want = f->have * 2 < f->size ? (uint32_t)f->have * 2 : f->size;
+		return f->have == f->size ? INSPECT_BAD : INSPECT_MORE;
+	}
+	portal = list_empty(&c->portals) ? NULL : portal_find(c, name);
+	if (portal && portal->deallocates && !portal->was_run)
+		return execute_deallocate(c, portal, f, used, want);
+	expect(c, REPLY_EXECUTE, REPLY_FORWARD, portal && portal->forgets ? MARK_FORGETS : MARK_NONE, NULL);
+	return INSPECT_DONE;
+}
 
 static void refuse_query(struct client *c, const struct err *err)
 {
@@ -615,6 +653,7 @@ static enum inspected inspect_query(struct client *c, const uint8_t *p, const st
 	const uint8_t *sql = p + FRAME_HEAD;
 	size_t len = f->have - FRAME_HEAD;
 	struct stmt_name *n = NULL;
+	char name[DEALLOCATED_NAME];
 	bool refused;
 
 	note_first(c, sql, len);
@@ -625,16 +664,18 @@ static enum inspected inspect_query(struct client *c, const uint8_t *p, const st
 			return watched;
 		}
 	}
-	if (stmt_names_count(&c->stmts) && f->size < DEALLOCATE_MOST) {
+	if ((stmt_names_count(&c->stmts) || s->notes_behind) && f->size < DEALLOCATE_MOST) {
 		if (f->have < f->size) {
 			*want = f->size;
 			return INSPECT_MORE;
 		}
-		n = deallocates(c, sql, strnlen((const char *)sql, len));
+		if (deallocate_reads(sql, strnlen((const char *)sql, len), name)) {
+			if (s->notes_behind)
+				return INSPECT_HOLD;
+			n = stmt_name_find(&c->stmts, name);
+		}
 	}
-	if (n && s->notes_behind)
-		return INSPECT_HOLD;
-	bool forgets = !n && stmt_names_count(&c->stmts) && (f->have < f->size ? f->size <= FORGETS_MOST : may_forget(sql, len));
+	bool forgets = !n && stmt_names_count(&c->stmts) && (f->have < f->size ? f->size <= FORGETS_MOST : deallocate_may_be_all(sql, len));
 	if (n || forgets) {
 		struct unnamed *before = unnamed_drop(c);
 		if (before)
@@ -762,12 +803,7 @@ enum inspected inspect_message(struct client *c, const uint8_t *p, const struct 
 		*used = f->size;
 		return inspect_close(c, body, len);
 	case 'E':
-		if (f->have == FRAME_HEAD) {
-			*want = f->size;
-			return f->size == FRAME_HEAD ? INSPECT_BAD : INSPECT_MORE;
-		}
-		inspect_execute(c, p);
-		return INSPECT_DONE;
+		return inspect_execute(c, p, f, used, want);
 	case 'S':
 		return inspect_sync(c, f, used);
 	case 'd':

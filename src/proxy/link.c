@@ -56,6 +56,7 @@ static void begin_to_wait(struct client *c)
 void link_init(struct client *c)
 {
 	list_init(&c->waiter.link);
+	list_init(&c->portals);
 	c->waiter.user = c;
 	c->waiter.granted = granted;
 	c->waiter.refused = refused;
@@ -306,6 +307,7 @@ static void free_unnamed(void *note)
 	if (!u)
 		return;
 	buf_free(&u->body);
+	mem_free(u->deallocates);
 	mem_free(u);
 }
 

@@ -7,6 +7,7 @@
  * memory. Backlog at one side pauses the other. */
 #include "proxy/relay.h"
 
+#include "proxy/deallocate.h"
 #include "proxy/inspect.h"
 #include "proxy/inventory.h"
 #include "proxy/link.h"
@@ -504,6 +505,8 @@ static bool client_ready(struct server *s, struct client *c)
 		query_begins(c);
 		return false;
 	}
+	if (s->status == 'I')
+		portals_clear(c);
 	return c->mode != POOL_SESSION && server_is_clean(s);
 }
 

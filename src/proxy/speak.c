@@ -257,7 +257,9 @@ static void keep_unnamed(struct client *c, const uint8_t *body, size_t len)
 	struct unnamed *u = &c->unnamed;
 
 	u->known = u->touches = u->changes_org = true;
-	u->deallocates = u->forgets = false;
+	u->forgets = false;
+	mem_free(u->deallocates);
+	u->deallocates = NULL;
 	u->serial = ++c->unnamed_serial;
 	u->body.len = 0;
 	buf_add(&u->body, body, len);

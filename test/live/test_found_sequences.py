@@ -164,3 +164,36 @@ def test_a_sync_behind_copy_data_that_failed_keeps_its_place(same, behind):
 def test_what_no_sync_has_ended_goes_with_its_client(same, sql):
 	same((0, [P("", sql), B("", ""), E(), H]), (0, [gone()]), (1, [Q("select 1")]), (2, [P("", "select 1"), B("", ""), E(), S]),
 	     (0, [Q("select * from prop0"), Q("rollback")]))
+
+
+def unnamed(sql):
+	return [P("", sql), B("", ""), E(), S]
+
+
+def test_whether_a_name_is_there_to_deallocate_is_known_behind_an_earlier_batch(same):
+	same((6, [E("nosuch"), P("d", "select 1"), S, *unnamed("deallocate d")]), (6, [Q("select 1")]),
+	     (6, [P("d", "select 1"), S]), (6, [E("nosuch"), C("S", "d"), S, *unnamed("deallocate d"), Q("deallocate d")]))
+
+
+def test_a_portal_keeps_which_name_it_deallocates(same):
+	same((0, [P("d", "select 1"), P("e", "select 2"), S]),
+	     (0, [P("", "deallocate d"), B("", ""), P("", "deallocate e"), E(), S]),
+	     (0, [B("", "e"), E(), B("", "d"), E(), S, D("S", "d"), S]))
+
+
+def test_the_unnamed_deallocate_before_a_skipped_one_keeps_its_name(same):
+	same((0, [P("d", "select 1"), P("e", "select 2"), S]), (0, [P("", "deallocate d"), S]),
+	     (0, [E("nosuch"), P("", "deallocate e"), S]), (0, [B("", ""), E(), S, D("S", "d"), S, D("S", "e"), S]))
+
+
+def test_named_portals_and_statements_deallocate_too(same):
+	same((0, [P("d", "select 1"), P("e", "select 2"), S]), (0, [P("", "deallocate d"), B("p", ""), E("p"), S, D("S", "d"), S]),
+	     (0, [P("", "deallocate f"), P("f", "select 3"), B("", ""), E(), S, D("S", "f"), S]),
+	     (0, [P("f", "select 3"), P("", "deallocate f"), B("", ""), E(), E(), S, D("S", "f"), S]),
+	     (0, [P("a", "deallocate e"), B("", "a"), E(), S, D("S", "e"), S]), (0, [B("", "a"), E(), S]),
+	     (0, [P("e", "select 3"), B("q", "a"), E("q"), S, B("", "e"), E(), S]))
+
+
+def test_a_name_that_is_gone_when_it_is_deallocated_is_unknown(same):
+	same((0, [P("d", "select 1"), S]), (0, [P("", "deallocate d"), B("", ""), C("S", "d"), E(), S]),
+	     (0, [Q("begin"), P("d", "select 1"), P("", "deallocate d"), B("p", ""), E("p"), B("q", ""), E("q"), S, Q("rollback")]))

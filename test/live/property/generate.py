@@ -68,8 +68,6 @@ class Writer:
 	def parse(self, rng, name=None):
 		name = self.name(rng) if name is None else name
 		sql, kinds = self.text(rng)
-		while self.forgets_one(sql) and "names" not in self.later:
-			sql, kinds = self.text(rng)
 		made = []
 		if name and name in self.params and rng.random() < 0.8:
 			made.append(C("S", name))
