@@ -16,6 +16,7 @@ bool deallocate_reads(const uint8_t *sql, size_t len, char name[DEALLOCATED_NAME
 void deallocate_write(struct buf *out, const char *name);
 /* May it be DEALLOCATE ALL or DISCARD ALL, alone or among others? */
 bool deallocate_may_be_all(const uint8_t *sql, size_t len);
+bool deallocate_may_be_all_alone(const uint8_t *sql, size_t len); /* the text of Parse, which is one statement */
 #define FORGETS_MOST 1024 /* a longer text is not looked through: it is taken to keep the statements */
 
 /* A portal whose Execute drops statements. Few clients have any; of more than PORTALS_MOST the oldest is forgotten. */

@@ -17,6 +17,7 @@ enum mark {
 	                  * stands before it for which it could be skipped */
 	MARK_AHEAD,      /* our Parse of a statement the server lacked: note is the statement (reference) */
 	MARK_EVICT,      /* our Close of one it had too many: the same */
+	MARK_EVICT_GONE, /* ... and it has not got it any more: the same */
 	MARK_NAMED,      /* the client's Parse of a name: note is the stmt_name (reference) */
 	MARK_CLOSED,     /* the client's Close of a name: note is the stmt_name, owned */
 	MARK_DUPLICATE,  /* Parse of a name it has: will fail; note is the name (owned text) */

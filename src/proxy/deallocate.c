@@ -6,13 +6,18 @@
 
 #include "sql/statement.h"
 
+static void skip_space(const uint8_t **sql, size_t *len)
+{
+	while (*len && (**sql == ' ' || **sql == '\t' || **sql == '\n' || **sql == '\r' || **sql == ';')) {
+		(*sql)++;
+		(*len)--;
+	}
+}
+
 /* Most texts are something else: that is seen at their first letter. */
 static bool may_deallocate(const uint8_t *sql, size_t len)
 {
-	while (len && (*sql == ' ' || *sql == '\t' || *sql == '\n' || *sql == '\r')) {
-		sql++;
-		len--;
-	}
+	skip_space(&sql, &len);
 	return len > 10 && (*sql == '/' || *sql == '-' || strncasecmp((const char *)sql, "deallocate", 10) == 0);
 }
 
@@ -52,6 +57,15 @@ bool deallocate_may_be_all(const uint8_t *sql, size_t len)
 		at = all + 1;
 	}
 	return false;
+}
+
+bool deallocate_may_be_all_alone(const uint8_t *sql, size_t len)
+{
+	const uint8_t *at = sql;
+	size_t left = len;
+
+	skip_space(&at, &left);
+	return left && ((*at | 0x20) == 'd' || *at == '/' || *at == '-') && deallocate_may_be_all(at, left);
 }
 
 /* ---- portals ---- */

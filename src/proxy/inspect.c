@@ -202,7 +202,7 @@ static void parse_unnamed(struct client *c, const uint8_t *body, size_t len, siz
 	u->serial = ++c->unnamed_serial;
 	mem_free(u->deallocates);
 	u->deallocates = gone ? mem_str(gone) : NULL;
-	u->forgets = stmt_names_count(&c->stmts) && deallocate_may_be_all(body, sql_len);
+	u->forgets = deallocate_may_be_all_alone(body, sql_len);
 	u->touches = !gone && (inventory_may(c, body, sql_len) || c->worker->setup->org_by_comment);
 	u->changes_org = speak_is_change(c, body, sql_len);
 	c->speaks |= u->changes_org;
@@ -282,7 +282,7 @@ static void parse_named(struct client *c, const char *name, const uint8_t *body,
 	struct stmt *st = stmt_of(&c->worker->stmt_book, body, len, settings_of_meaning(c));
 	if (st->refs == 1) {
 		st->stands_in = gone != NULL;
-		st->forgets = deallocate_may_be_all(body, strnlen((const char *)body, len));
+		st->forgets = deallocate_may_be_all_alone(body, strnlen((const char *)body, len));
 		st->touches = !gone && (inventory_may(c, body, strnlen((const char *)body, len)) || c->worker->setup->org_by_comment);
 		st->changes_org = speak_is_change(c, body, strnlen((const char *)body, len));
 	}

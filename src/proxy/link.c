@@ -256,14 +256,16 @@ void link_part(struct client *c)
 /* ---- statements that are gone ---- */
 
 /* What is parsed or closed behind it. */
-static void still_to_come(struct server *s, const struct reply *r)
+static void still_to_come(struct server *s, struct reply *r)
 {
 	if (r->mark == MARK_AHEAD)
 		stmt_set_add(&s->stmts, r->note);
 	else if (r->mark == MARK_NAMED && r->act == REPLY_FORWARD)
 		stmt_set_add(&s->stmts, ((struct stmt_name *)r->note)->stmt);
-	else if (r->mark == MARK_EVICT)
+	else if (r->mark == MARK_EVICT && stmt_set_use(&s->stmts, r->note))
 		stmt_set_take(&s->stmts, r->note);
+	else if (r->mark == MARK_EVICT)
+		r->mark = MARK_EVICT_GONE; /* if it is skipped the statement is not there for all that */
 }
 
 void link_statements_gone(struct client *c)
@@ -335,6 +337,7 @@ void link_settled(void *owner, struct reply *r)
 		break;
 	case MARK_AHEAD:
 	case MARK_EVICT:
+	case MARK_EVICT_GONE:
 		drop_stmt(r->note);
 		break;
 	case MARK_NAMED:
@@ -453,6 +456,9 @@ void link_undone(void *owner, struct reply *r)
 		break;
 	case MARK_EVICT:
 		stmt_set_add(&s->stmts, r->note);
+		drop_stmt(r->note);
+		break;
+	case MARK_EVICT_GONE:
 		drop_stmt(r->note);
 		break;
 	case MARK_NAMED:

@@ -197,3 +197,13 @@ def test_named_portals_and_statements_deallocate_too(same):
 def test_a_name_that_is_gone_when_it_is_deallocated_is_unknown(same):
 	same((0, [P("d", "select 1"), S]), (0, [P("", "deallocate d"), B("", ""), C("S", "d"), E(), S]),
 	     (0, [Q("begin"), P("d", "select 1"), P("", "deallocate d"), B("p", ""), E("p"), B("q", ""), E("q"), S, Q("rollback")]))
+
+
+def test_a_skipped_eviction_behind_deallocate_all_brings_nothing_back(same):
+	kept = [P("a", "select 1"), P("b", "select 2"), P("c", "select 3"), S]
+	same((3, kept), (0, [Q("deallocate all"), P("a", "select 4"), Q("select 1"), E("nosuch"), P("b", "select 5"), P("c", "select 6"), S]),
+	     (3, [B("", "a"), E(), S, B("", "b"), E(), S, B("", "c"), E(), S]))
+
+
+def test_a_name_behind_a_portal_that_deallocates_all_is_new(same):
+	same((0, [P("", "deallocate all"), P("a", "select 1"), B("", ""), E(), P("a", "select 2"), B("", "a"), E(), S]))
