@@ -528,6 +528,8 @@ static enum inspected inspect_close(struct client *c, const uint8_t *body, size_
 		expect_unnamed_gone(c, REPLY_CLOSE);
 		return INSPECT_DONE;
 	}
+	if (body[0] == 'P' && !list_empty(&c->portals))
+		portal_bound(c, name, NULL, false);
 	if (body[0] == 'P' || statements_most(c) == 0) {
 		write_object(to_server(c), 'C', body[0], name);
 		expect(c, REPLY_CLOSE, REPLY_FORWARD, MARK_NONE, NULL);
@@ -550,14 +552,17 @@ static void expect_deallocate(struct client *c, enum reply_kind kind, struct stm
 }
 
 /* The client has no such name: it may be one that SQL has prepared, or none. The server is given the real thing in place of this Execute. */
-static void execute_real_deallocate(struct client *c, const char *name)
+static void execute_real_deallocate(struct client *c, const struct portal *p)
 {
 	static const char own[] = OUR_NAMES "deallocates";
 	struct buf *out = to_server(c);
-	size_t begun = msg_begin(out, 'P');
+	size_t begun;
 
+	write_object(out, 'D', 'P', p->name); /* fails if there is no such portal */
+	expect(c, REPLY_DESCRIBE, REPLY_SKIP, MARK_NONE, NULL);
+	begun = msg_begin(out, 'P');
 	msg_str(out, own);
-	deallocate_write(out, name);
+	deallocate_write(out, p->deallocates);
 	msg_bytes(out, "\0\0", 2); /* no types */
 	msg_end(out, begun);
 	expect(c, REPLY_PARSE, REPLY_SKIP, MARK_NONE, NULL);
@@ -595,7 +600,7 @@ static enum inspected execute_deallocate(struct client *c, struct portal *p, con
 		p->was_run = true;
 		return INSPECT_DONE;
 	}
-	execute_real_deallocate(c, p->deallocates);
+	execute_real_deallocate(c, p);
 	*used = f->size;
 	return INSPECT_DONE;
 }

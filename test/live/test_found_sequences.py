@@ -196,6 +196,7 @@ def test_named_portals_and_statements_deallocate_too(same):
 
 def test_a_name_that_is_gone_when_it_is_deallocated_is_unknown(same):
 	same((0, [P("d", "select 1"), S]), (0, [P("", "deallocate d"), B("", ""), C("S", "d"), E(), S]),
+	     (0, [P("", "deallocate d"), B("", ""), C("P", ""), E(), S]), (0, [D("S", "d"), B("", ""), S, E(), S]),
 	     (0, [Q("begin"), P("d", "select 1"), P("", "deallocate d"), B("p", ""), E("p"), B("q", ""), E("q"), S, Q("rollback")]))
 
 
