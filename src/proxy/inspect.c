@@ -163,6 +163,19 @@ static void ensure_unnamed(struct client *c)
 	}
 }
 
+/* Names and statements as they will be depend on what comes of something that is still open. */
+static bool names_are_open(const struct server *s)
+{
+	return s->notes_behind || s->forgets;
+}
+
+static enum inspected hold_for_names(struct client *c)
+{
+	if (c->server->forgets)
+		msg_empty(to_server(c), 'H'); /* the answer that is waited for may be one that only a Flush brings */
+	return INSPECT_HOLD;
+}
+
 /* ---- DEALLOCATE of a name that only we know ---- */
 
 #define STANDS_IN STANDS_FOR_DEALLOCATE "\0\0" /* no types */
@@ -592,8 +605,8 @@ static enum inspected execute_deallocate(struct client *c, struct portal *p, con
 		*want = f->size;
 		return INSPECT_MORE;
 	}
-	if (c->server->notes_behind)
-		return INSPECT_HOLD;
+	if (names_are_open(c->server))
+		return hold_for_names(c);
 	n = stmt_name_find(&c->stmts, p->deallocates);
 	if (n) {
 		expect_deallocate(c, REPLY_EXECUTE, n);
@@ -669,14 +682,14 @@ static enum inspected inspect_query(struct client *c, const uint8_t *p, const st
 			return watched;
 		}
 	}
-	if ((stmt_names_count(&c->stmts) || s->notes_behind) && f->size < DEALLOCATE_MOST) {
+	if ((stmt_names_count(&c->stmts) || names_are_open(s)) && f->size < DEALLOCATE_MOST) {
 		if (f->have < f->size) {
 			*want = f->size;
 			return INSPECT_MORE;
 		}
 		if (deallocate_reads(sql, strnlen((const char *)sql, len), name)) {
-			if (s->notes_behind)
-				return INSPECT_HOLD;
+			if (names_are_open(s))
+				return hold_for_names(c);
 			n = stmt_name_find(&c->stmts, name);
 		}
 	}
@@ -705,7 +718,6 @@ static bool is_bind_of_unnamed(const struct frame *f, const uint8_t *body)
 	return portal_end && portal_end + 1 < body + f->have - FRAME_HEAD && portal_end[1] == 0;
 }
 
-/* Names and statements as they will be depend on what an earlier batch of the client comes to, and that is still open. */
 static bool must_hold(const struct client *c, const struct frame *f, const uint8_t *body)
 {
 	bool unnamed_is_sure = c->unnamed_in_batch || c->server->notes_behind == 0;
@@ -784,11 +796,8 @@ enum inspected inspect_message(struct client *c, const uint8_t *p, const struct 
 	size_t len = f->size - FRAME_HEAD;
 
 	*used = 0;
-	if ((s->notes_behind | s->forgets) && must_hold(c, f, body)) {
-		if (s->forgets)
-			msg_empty(to_server(c), 'H'); /* the answer that is waited for may be one that only a Flush brings */
-		return INSPECT_HOLD;
-	}
+	if (names_are_open(s) && must_hold(c, f, body))
+		return hold_for_names(c);
 	if (c->copy_syncs && s->replies.copy_in && !is_for_copy(f->type))
 		send_kept_syncs(c);
 	if (s->replies.skipping && f->type != 'S')

@@ -208,3 +208,8 @@ def test_a_skipped_eviction_behind_deallocate_all_brings_nothing_back(same):
 
 def test_a_name_behind_a_portal_that_deallocates_all_is_new(same):
 	same((0, [P("", "deallocate all"), P("a", "select 1"), B("", ""), E(), P("a", "select 2"), B("", "a"), E(), S]))
+
+
+def test_a_deallocate_behind_deallocate_all_finds_no_name(same):
+	same((4, [P("b", "select 1"), S]), (4, [Q("deallocate all"), Q("deallocate b")]),
+	     (4, [P("b", "select 1"), S]), (4, [P("", "deallocate all"), B("", ""), E(), *unnamed("deallocate b")]))
