@@ -105,5 +105,12 @@ static inline void replies_make_up(struct replies *r)
 	if (r->unanswered)
 		replies_make_up_(r);
 }
+/* Is the server at a query of ours, which ends with a ReadyForQuery of its own? What we put into a batch of the client's (Close, Parse)
+ * is a part of that: PostgreSQL keeps the answers to it back until the batch has something to say. */
+static inline bool replies_at_own_query(struct replies *r)
+{
+	const struct reply *front = replies_front(r);
+	return front && front->act == REPLY_SKIP && front->kind == REPLY_QUERY;
+}
 bool replies_has_end(const struct replies *r); /* is a Sync, Query or function call among them: will a ReadyForQuery come */
 bool replies_has_forward(const struct replies *r); /* does the client await anything */

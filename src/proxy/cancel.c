@@ -124,7 +124,7 @@ static void cancel_active(struct cancel *x, struct client *target)
 		end(x, "cancel request for a query that is over");
 		return;
 	}
-	if (replies_front(&s->replies)->act != REPLY_FORWARD || s->cancels >= CALLS_AT_ONCE) {
+	if (replies_at_own_query(&s->replies) || s->cancels >= CALLS_AT_ONCE) {
 		try_again(x);
 		return;
 	}

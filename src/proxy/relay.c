@@ -375,7 +375,7 @@ static size_t bad_server(struct server *s, const char *text, size_t len)
 void relay_parameter(struct server *s, struct client *c, const uint8_t *p, const struct frame *f)
 {
 	struct reply *front = replies_front(&s->replies);
-	bool ours = front && front->act == REPLY_SKIP && front->kind == REPLY_QUERY;
+	bool ours = replies_at_own_query(&s->replies);
 	int i = server_parameter(s, p + FRAME_HEAD, f->size - FRAME_HEAD);
 
 	if (i < 0) {
@@ -456,7 +456,7 @@ static bool take_error(struct server *s, struct client *c, const uint8_t *p, con
 	}
 	if (strcmp(r.severity, "FATAL") == 0 || strcmp(r.severity, "PANIC") == 0)
 		last_words(s, &r);
-	if (front && front->act == REPLY_SKIP && front->kind == REPLY_QUERY) {
+	if (replies_at_own_query(&s->replies)) {
 		settings_failed(s, c, &r);
 		return false;
 	}
@@ -584,11 +584,6 @@ static enum reply_verdict notice_verdict(struct reply *front)
 	return front && front->act == REPLY_SKIP ? VERDICT_SKIP : VERDICT_FORWARD;
 }
 
-static enum reply_verdict notification_verdict(const struct reply *front)
-{
-	return front && front->act == REPLY_SKIP && front->kind == REPLY_QUERY ? VERDICT_SKIP : VERDICT_FORWARD;
-}
-
 /* A message that passes as it comes: its first piece is judged, and handed on if the message is there as a whole; else the pieces follow. */
 static bool server_passes(struct server *s, struct client *c, const uint8_t *p, const struct frame *f)
 {
@@ -597,7 +592,7 @@ static bool server_passes(struct server *s, struct client *c, const uint8_t *p, 
 	if (f->type == 'N')
 		v = notice_verdict(replies_front(&s->replies));
 	else if (f->type == 'A')
-		v = notification_verdict(replies_front(&s->replies));
+		v = replies_at_own_query(&s->replies) ? VERDICT_SKIP : VERDICT_FORWARD;
 	else
 		v = replies_take(&s->replies, f->type);
 	if (v == VERDICT_BAD) {

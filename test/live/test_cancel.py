@@ -48,6 +48,23 @@ def test_a_cancel_in_a_transaction_fails_the_transaction_only(pg, one):
 	a.query("rollback")
 
 
+@pytest.mark.pgweir("named statements in transaction mode came with 1.21")
+@pytest.mark.parametrize("name", ["", "s"])
+def test_a_query_is_cancelled_behind_a_statement_that_was_prepared_ahead_of_it(pg, pooler, name):
+	"""PostgreSQL keeps the answers to our Close and Parse back until it has sent something of the query itself."""
+	weir = pooler(settings={"default_pool_size": 1, "max_prepared_statements": 1})
+	a, b = weir.raw(), weir.raw()
+	assert a.talk(P(name, "select pg_sleep(20)"), S) == "1 Z(I)"
+	for text in ("select 1", "select 2"):
+		assert b.talk(P("", text), P("s" + text, text), S) == "1 1 Z(I)"
+	a.send(B("", name), E(), S)
+	until("it runs", lambda: pg.count("query = 'select pg_sleep(20)' and state = 'active' and "
+	                                  "wait_event = 'PgSleep'"))
+	assert weir.cancel(a.key) == b""
+	assert a.read_ready() in ("E(57014) Z(I)", "2 E(57014) Z(I)")
+	assert a.talk(P("", "select 3"), B(), E(), S) == "1 2 D[3] C(SELECT 1) Z(I)"
+
+
 def test_a_cancel_with_nothing_running_is_silent(pg, one):
 	"""An extra reply would shift all later ones (pgbouncer #223)."""
 	a = one.raw()
