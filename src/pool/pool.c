@@ -295,8 +295,11 @@ static bool take_over(struct server *s, struct pool *p)
 {
 	const struct conf_entry *e = target_entry(s->target);
 	const char *reset = e ? e->cluster->org_reset_query : NULL;
+	struct pool *before = s->pool;
 
 	server_change_pool(s, p);
+	if (before->n_waiters) /* its pool_size may have held it back until now: what does from here on, it must find out */
+		pool_serve_soon(before);
 	count_add(&p->counts.handovers, 1);
 	if (reset && strcasecmp(reset, "DISCARD ALL") != 0) {
 		ask_org_reset(s, reset);

@@ -294,6 +294,24 @@ def test_waiters_of_several_orgs_are_all_served_at_the_ceiling(pg, pooler):
 	assert not failures and len(counts) == 20
 
 
+def test_an_org_that_lost_its_servers_to_others_gets_one_again(pg, pooler):
+	"""While it had all that pool_size allows it was not held back by the ceiling; without them it is."""
+	weir = pooler(settings={"max_server_conn": 2, "default_pool_size": 2})
+	a, also_a, late_a, b, c = (weir.raw(params=by_startup(org), seconds=5) for org in "aaabc")
+	for client in (a, also_a):
+		client.query("begin")
+		client.query("select pg_sleep(0.1)")  # so that b and c, who have used nothing, are due before a
+	for client, org, text in ((late_a, "a", "select 'late'"), (b, "b", "begin"), (c, "c", "begin")):
+		client.send(Q(text))
+		weir.wait_pool(org=org, cl_waiting=1)
+	for client, heir in ((a, b), (also_a, c)):
+		client.query("commit")
+		heir.expect("C(BEGIN) Z(T)")
+	for client in (b, c):
+		client.query("commit")
+	late_a.expect("T D[late] C(SELECT 1) Z(I)")
+
+
 # --- who may speak for whom
 
 def bound(pooler, **settings):
