@@ -1,6 +1,7 @@
 /* See proxy/welcome.h. */
 #include "proxy/welcome.h"
 
+#include "pool/datestyle.h"
 #include "proxy/cancel.h"
 #include "proxy/greet.h"
 #include "proxy/link.h"
@@ -92,12 +93,29 @@ static bool join_pool(struct client *c)
 	return true;
 }
 
+/* It was said on top of the server's default: see pool/datestyle.h. */
+static void complete_date_style(struct client *c)
+{
+	struct server *s = c->server;
+	int i = setup_guc(c->worker->setup, "DateStyle", strlen("DateStyle"));
+	char whole[DATESTYLE_MOST];
+
+	if (i < 0 || !c->gucs.at[i] || !s->gucs_at_login.at[i] ||
+	    !datestyle_complete(c->gucs.at[i]->text, s->gucs_at_login.at[i]->text, whole))
+		return;
+	struct guc_value *v = guc_of(&c->worker->guc_book, whole);
+	target_spelling_add(s->target, i, c->gucs.at[i], v);
+	gucs_set(&c->gucs, i, v);
+}
+
 void welcome_has_server(struct client *c)
 {
 	struct worker *w = c->worker;
 
-	if (c->verify_due)
+	if (c->verify_due) {
+		complete_date_style(c);
 		link_prelude(c);
+	}
 	if (!parcel_empty(w->to_server))
 		parcel_send(w->to_server, &c->server->stream);
 	if (server_is_clean(c->server))

@@ -40,6 +40,21 @@ def test_a_startup_parameter_follows_its_client(one, name):
 	assert a.params[name] == TRACKED[name]
 
 
+@pytest.mark.pgweir("pgbouncer takes the words as they are")
+@pytest.mark.parametrize("asked", ["ISO", "YMD", "German", "SQL", "dmy, iso", "euro", "postgresql", "iso,us", ""])
+def test_a_date_style_that_says_half_never_depends_on_who_had_the_server_before(pg, one, asked):
+	"""JDBC asks for ISO. SET DateStyle = 'ISO' keeps the order of day and month that stands: on a shared server that of somebody else."""
+	with Raw.login(pg.address, user="app", database="app", params={"DateStyle": asked}) as direct:
+		whole = direct.value("show datestyle")
+	a, b = one.raw(params={"DateStyle": asked}), one.raw()
+	assert a.params["DateStyle"] == whole
+	for other in ("ISO, YMD", "German, DMY", "SQL, MDY", "Postgres, YMD", "ISO, MDY"):
+		b.query(f"set datestyle = {other}")
+		assert a.value("show datestyle") == whole
+		assert b.value("show datestyle") == other
+	assert one.raw(params={"DateStyle": asked}).params["DateStyle"] == whole
+
+
 @pytest.mark.parametrize("name", TRACKED)
 def test_a_set_follows_its_client(one, name):
 	skip_on_the_stand_in(name)
