@@ -93,6 +93,7 @@ static inline bool replies_take_plain(struct replies *r, uint8_t type)
 		return front->mark < REPLY_MARK_TOLD || type == 'D'; /* the owner may have a tag of its own for it, but no row */
 	if (!(m->ends >> front->kind & 1) || front->mark >= REPLY_MARK_TOLD)
 		return false;
+	r->open = true; /* none of those that a ReadyForQuery ends */
 	r->head = (r->head + 1) & (r->room - 1);
 	r->count--;
 	return true;

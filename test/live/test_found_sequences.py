@@ -166,6 +166,11 @@ def test_what_no_sync_has_ended_goes_with_its_client(same, sql):
 	     (0, [Q("select * from prop0"), Q("rollback")]))
 
 
+def test_what_a_prepared_statement_did_and_no_sync_has_ended_goes_with_its_client(same):
+	same((0, [P("s", "insert into prop0 values (1, 'x')"), S]), (0, [B("", "s"), E(), H]), (0, [gone()]), (1, [Q("select 1")]),
+	     (2, [P("", "select 1"), B("", ""), E(), S]), (0, [Q("select * from prop0"), Q("rollback")]))
+
+
 def unnamed(sql):
 	return [P("", sql), B("", ""), E(), S]
 

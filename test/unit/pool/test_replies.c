@@ -202,6 +202,19 @@ static void a_batch_is_open_until_sync_or_query(void **state)
 	assert_false(l->replies.open);
 }
 
+static void a_batch_of_plain_answers_is_open_too(void **state)
+{
+	struct log *l = *state;
+	push(l, REPLY_BIND, F, 0);
+	push(l, REPLY_EXECUTE, F, 0); /* ... Flush */
+	assert_true(replies_take_plain(&l->replies, '2') && replies_take_plain(&l->replies, 'C'));
+	assert_true(replies_empty(&l->replies));
+	assert_true(l->replies.open);
+	push(l, REPLY_SYNC, F, 0);
+	takes_all(l, "Z");
+	assert_false(l->replies.open);
+}
+
 static void a_sync_before_copy_data_is_never_answered(void **state)
 {
 	struct log *l = *state;
@@ -391,6 +404,7 @@ int main(void)
 		TEST(an_error_of_our_own_parse_is_the_clients),
 		TEST(an_error_at_sync_is_followed_by_ready),
 		TEST(a_batch_is_open_until_sync_or_query),
+		TEST(a_batch_of_plain_answers_is_open_too),
 		TEST(a_sync_before_copy_data_is_never_answered),
 		TEST(a_whole_copy_in_one_write_keeps_the_sync_behind_the_data),
 		TEST(two_copies_of_one_query_have_an_end_of_data_each),
