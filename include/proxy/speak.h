@@ -21,14 +21,19 @@ enum spoken {
 	SPOKEN_MORE,   /* *want bytes of the message are needed */
 	SPOKEN_HOLD,   /* the client's earlier transaction has to be over first */
 };
+/* May SET be the first word? SELECT is not. */
+static inline bool speak_may_be_set(const uint8_t *sql)
+{
+	return sql[0] <= ' ' || ((sql[0] | 0x20) == 's' && (sql[2] | 0x20) == 't');
+}
 /* Is a message worth speak_message? Inline: it runs for every one. */
 static inline bool speak_concerns(const struct client *c, const uint8_t *p, const struct frame *f)
 {
 	switch (f->type) {
 	case 'Q':
-		return f->have > FRAME_HEAD && ((p[FRAME_HEAD] | 0x20) == 's' || p[FRAME_HEAD] <= ' ');
+		return f->have > FRAME_HEAD + 3 && speak_may_be_set(p + FRAME_HEAD);
 	case 'P':
-		return f->have > FRAME_HEAD + 1 && (p[FRAME_HEAD] || (p[FRAME_HEAD + 1] | 0x20) == 's' || p[FRAME_HEAD + 1] <= ' ');
+		return f->have > FRAME_HEAD + 4 && (p[FRAME_HEAD] || speak_may_be_set(p + FRAME_HEAD + 1));
 	case 'B':
 	case 'D':
 	case 'E':

@@ -27,7 +27,7 @@ struct touches {
 enum touch_how { TOUCH_SET, TOUCH_RESET, TOUCH_LOCAL };
 typedef void (*touch_name_fn)(void *arg, const char *name, const char *value, enum touch_how how);
 
-/* Is it worth a look? Runs for every text: a few comparisons and three searches for a byte. tied: does the session hold ties, which it may give up? */
+/* Is it worth a look? Runs for every text, so it takes sixteen bytes at a time. */
 enum touch_look { TOUCH_LOOK_FOR_TAKING, TOUCH_LOOK_FOR_GIVING_TOO };
 bool touch_may(const uint8_t *sql, size_t len, enum touch_look look);
 struct touches touch_find(const uint8_t *sql, size_t len, touch_name_fn name, void *arg);

@@ -204,6 +204,29 @@ static struct unnamed *unnamed_keep(struct client *c)
 	return before;
 }
 
+/* The same text as the one before, as with drivers that prepare one statement again and again: all that is known of it holds. */
+static bool is_body(const struct unnamed *u, const uint8_t *body, size_t len)
+{
+	return !u->deallocates && u->body.len == len && memcmp(u->body.p, body, len) == 0;
+}
+
+static void unnamed_read(struct client *c, const uint8_t *body, size_t len, size_t sql_len, const char *gone)
+{
+	struct unnamed *u = &c->unnamed;
+
+	mem_free(u->deallocates);
+	u->deallocates = gone ? mem_str(gone) : NULL;
+	u->forgets = deallocate_may_be_all_alone(body, sql_len);
+	u->touches = !gone && (inventory_may(c, body, sql_len) || c->worker->setup->org_by_comment);
+	u->changes_org = speak_is_change(c, body, sql_len);
+	c->speaks |= u->changes_org;
+	u->body.len = 0;
+	if (gone)
+		buf_add(&u->body, STANDS_IN, sizeof(STANDS_IN));
+	else
+		buf_add(&u->body, body, len);
+}
+
 /* gone: what it deallocates, NULL: nothing, and the message passes as it is. */
 static void parse_unnamed(struct client *c, const uint8_t *body, size_t len, size_t sql_len, const char *gone)
 {
@@ -213,19 +236,10 @@ static void parse_unnamed(struct client *c, const uint8_t *body, size_t len, siz
 	note_first(c, body, sql_len);
 	u->known = c->unnamed_in_batch = true;
 	u->serial = ++c->unnamed_serial;
-	mem_free(u->deallocates);
-	u->deallocates = gone ? mem_str(gone) : NULL;
-	u->forgets = deallocate_may_be_all_alone(body, sql_len);
-	u->touches = !gone && (inventory_may(c, body, sql_len) || c->worker->setup->org_by_comment);
-	u->changes_org = speak_is_change(c, body, sql_len);
-	c->speaks |= u->changes_org;
-	u->body.len = 0;
-	if (gone) {
-		buf_add(&u->body, STANDS_IN, sizeof(STANDS_IN));
+	if (gone || !is_body(u, body, len))
+		unnamed_read(c, body, len, sql_len, gone);
+	if (gone)
 		write_parse(to_server(c), "", u->body.p, u->body.len);
-	} else {
-		buf_add(&u->body, body, len);
-	}
 	server_has_unnamed(c);
 	expect(c, REPLY_PARSE, REPLY_FORWARD, MARK_UNNAMED, before);
 }
@@ -644,6 +658,12 @@ static void refuse_query(struct client *c, const struct err *err)
 	expect_refused(c, REPLY_QUERY, err);
 }
 
+/* Up to its NUL, which is the last byte of every well formed one. */
+static size_t text_len(const uint8_t *sql, size_t have)
+{
+	return have && !sql[have - 1] ? have - 1 : strnlen((const char *)sql, have);
+}
+
 /* A text is looked at as far as inspect_bytes goes. DONE: it may pass; *refused: it was dealt with, and must not. */
 static enum inspected watch_query(struct client *c, const uint8_t *sql, const struct frame *f, uint32_t *want, bool *refused)
 {
@@ -658,7 +678,7 @@ static enum inspected watch_query(struct client *c, const uint8_t *sql, const st
 	}
 	if (f->have < f->size)
 		inventory_note_unread(c);
-	if (inventory_note(c, sql, strnlen((const char *)sql, f->have - FRAME_HEAD), &err) || f->have < f->size)
+	if (inventory_note(c, sql, text_len(sql, f->have - FRAME_HEAD), &err) || f->have < f->size)
 		return INSPECT_DONE;
 	refuse_query(c, &err);
 	*refused = true;

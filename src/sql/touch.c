@@ -5,6 +5,9 @@
 #include "sql/touch.h"
 
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include "sql/statement.h"
 
@@ -99,38 +102,63 @@ static bool stands_before(const uint8_t *sql, const uint8_t *at, const char *wor
 }
 
 /* set_config, pg_advisory_lock, pg_try_advisory_lock and pg_temp, by what stands around an underscore. */
-static bool function_may(const uint8_t *sql, const uint8_t *end)
+static bool function_may(const uint8_t *sql, const uint8_t *at, const uint8_t *end)
 {
-	for (const uint8_t *at = sql; (at = memchr(at, '_', (size_t)(end - at))) != NULL; at++) {
-		uint8_t next = low(at, end, 1);
-		if (next == 'c' && stands_before(sql, at, "set"))
-			return true;
-		if (next == 'a' && (stands_before(sql, at, "pg") || stands_before(sql, at, "try")))
-			return true;
-		if (next == 't' && low(at, end, 2) == 'e' && stands_before(sql, at, "pg"))
-			return true;
-	}
-	return false;
+	uint8_t next = low(at, end, 1);
+
+	if (next == 'c')
+		return stands_before(sql, at, "set");
+	if (next == 'a')
+		return stands_before(sql, at, "pg") || stands_before(sql, at, "try");
+	return next == 't' && low(at, end, 2) == 'e' && stands_before(sql, at, "pg");
 }
 
-static bool letter_may(const uint8_t *sql, const uint8_t *end, uint8_t m)
+/* INTO TEMP, by the letter in its middle. */
+static bool temp_may(const uint8_t *sql, const uint8_t *at, const uint8_t *end)
 {
-	for (const uint8_t *at = sql; (at = memchr(at, m, (size_t)(end - at))) != NULL; at++)
-		if (low(at, end, 1) == 'p' && stands_before(sql, at, "te") && (at - sql < 3 || !is_of_word(at[-3])))
-			return true;
-	return false;
+	return low(at, end, 1) == 'p' && stands_before(sql, at, "te") && (at - sql < 3 || !is_of_word(at[-3]));
 }
 
-static bool several_statements(const uint8_t *sql, const uint8_t *end)
+static bool another_statement(const uint8_t *at, const uint8_t *end)
 {
-	const uint8_t *at = memchr(sql, ';', (size_t)(end - sql));
-
-	if (!at)
-		return false;
 	for (at++; at < end; at++)
 		if (!is_blank(*at) && *at != ';' && *at)
 			return true;
 	return false;
+}
+
+/* Which of sixteen bytes may be ; _ m or M, a bit each. With the bit of lower case set they are ; DEL and m. */
+#ifdef __SSE2__
+static inline unsigned marks_of(const uint8_t *p)
+{
+	__m128i bytes = _mm_or_si128(_mm_loadu_si128((const __m128i *)p), _mm_set1_epi8(0x20));
+	__m128i found = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(';')), _mm_cmpeq_epi8(bytes, _mm_set1_epi8('_' | 0x20))),
+				     _mm_cmpeq_epi8(bytes, _mm_set1_epi8('m')));
+	return (unsigned)_mm_movemask_epi8(found);
+}
+#else
+static inline unsigned marks_of(const uint8_t *p)
+{
+	unsigned marks = 0;
+
+	for (int i = 0; i < 16; i++)
+		marks |= (unsigned)(p[i] == ';' || p[i] == '_' || (p[i] | 0x20) == 'm') << i;
+	return marks;
+}
+#endif
+
+/* The same of those that stand at `at` and before the end; a text that is shorter than sixteen bytes is looked at as a whole. */
+static inline unsigned marks_at(const uint8_t *begin, const uint8_t *at, const uint8_t *end)
+{
+	size_t left = (size_t)(end - at);
+	uint8_t few[16] = {0};
+
+	if (left >= 16)
+		return marks_of(at);
+	if (end - begin >= 16)
+		return marks_of(end - 16) >> (16 - left);
+	memcpy(few, at, left);
+	return marks_of(few);
 }
 
 bool touch_may(const uint8_t *sql, size_t len, enum touch_look look)
@@ -138,10 +166,17 @@ bool touch_may(const uint8_t *sql, size_t len, enum touch_look look)
 	const uint8_t *end = sql + len;
 	const uint8_t *first = first_word(sql, end);
 	uint8_t letter = low(first, end, 0);
+	bool may_make = letter == 's' || letter == 'w'; /* SELECT, WITH ... INTO TEMP */
 
-	if (word_may(first, end, look) || several_statements(first, end) || function_may(first, end))
+	if (word_may(first, end, look))
 		return true;
-	return (letter == 's' || letter == 'w') && (letter_may(first, end, 'm') || letter_may(first, end, 'M')); /* SELECT, WITH ... INTO TEMP */
+	for (const uint8_t *block = first; block < end; block += 16)
+		for (unsigned marks = marks_at(first, block, end); marks; marks &= marks - 1) {
+			const uint8_t *at = block + __builtin_ctz(marks);
+			if (*at == '_' ? function_may(first, at, end) : *at == ';' ? another_statement(at, end) : may_make && temp_may(first, at, end))
+				return true;
+		}
+	return false;
 }
 
 /* ---- the reading ---- */
