@@ -15,10 +15,10 @@
 
 #include <stdio.h>
 
+#include "auth/login_auth.h"
 #include "base/mem.h"
 #include "net/listen.h"
 #include "net/tls.h"
-#include "pool/login_priv.h"
 #include "pool/pool.h"
 #include "pool/server_priv.h"
 #include "wire/frame.h"

@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "auth/login_auth.h"
 #include "auth/scram.h"
 #include "base/mem.h"
 #include "loop/loop_priv.h"
 #include "pool/login.h"
-#include "pool/login_priv.h"
 #include "pool/pool.h"
 #include "pool/server_priv.h"
 #include "wire/frame.h"

@@ -2,7 +2,7 @@
  *
  * One exchange, once: a server that asks a second time, skips a step, or says OK in the middle of SCRAM, before it has
  * proved that it knows the password itself, is refused. */
-#include "pool/login_priv.h"
+#include "auth/login_auth.h"
 
 #include "auth/password.h"
 #include "wire/reader.h"

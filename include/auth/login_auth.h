@@ -1,4 +1,5 @@
-/* Between login.c and login_auth.c: proving to a server who we are. Bytes in, bytes out: no socket, no configuration. */
+/* Proving to a server who we are: what the logins of pools and of probes have in common. Bytes in, bytes out: no socket, no
+ * configuration. */
 #pragma once
 
 #include "auth/scram.h"
