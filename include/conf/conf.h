@@ -35,6 +35,11 @@ struct conf_cluster {
 	int max_server_conn;  /* 0: no ceiling */
 	int max_server_login; /* 0: no bound of ours */
 	char *org_reset_query;
+	enum breaker_mode breaker; /* off for an implicit one */
+	int breaker_failures, breaker_probes;
+	usec_t breaker_open, probe_interval, probe_timeout;
+	char *probe_user, *probe_dbname; /* own; "": none */
+	struct secret probe_password;
 	int index;            /* 0 .. n_clusters-1, stable only within a snapshot */
 };
 
@@ -142,6 +147,8 @@ const struct conf_entry *conf_entry(const struct conf *c, const char *name); /* 
 struct conf_entry *conf_entry_make(const struct conf *c, const char *name);
 void conf_entry_free(struct conf_entry **e);
 const struct conf_cluster *conf_cluster(const struct conf *c, const char *name);
+/* All hosts of a cluster in one row: those of primary=, then those of replicas=. */
+static inline const struct conf_host *conf_cluster_host(const struct conf_cluster *c, int i) { return i < c->n_primary ? &c->primary[i] : &c->replicas[i - c->n_primary]; }
 const struct conf_user *conf_user(const struct conf *c, const char *name);   /* NULL: no line */
 const struct conf_login *conf_login(const struct conf *c, const char *name); /* NULL: not in auth_file */
 const struct conf_org *conf_org(const struct conf *c, const char *id);       /* NULL: no line of its own */

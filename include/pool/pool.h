@@ -137,6 +137,8 @@ struct lane {
 	struct later serve_later;
 	struct list cancel_calls;  /* cancel connections under way (pool/login_cancel.c) */
 	bool suspended;            /* whole lane: PAUSE without a name, shutdown */
+	word_t word;               /* the cluster's word and primary as of the last lane_follow */
+	uint64_t primary;
 };
 
 struct remainder {
@@ -150,6 +152,19 @@ struct lane *lane_new(struct loop *l, struct cluster *c, const struct setup *set
 void lane_free(struct lane **l);   /* at the end of the process: closes all servers */
 /* After a reload: policies are resolved anew, servers of changed entries go stale, surplus ones are closed as they come free. */
 void lane_adopt(struct lane *l, const struct setup *setup);
+/* The cluster's word or primary changed: servers from before are closed at once, those in use when they come free, and who waits is looked at again. */
+void lane_follow(struct lane *l);
+/* Asked before a server is handed out. Only so no old one ever is: the mail that tells of a change may come a moment later. */
+static inline void lane_keep_up(struct lane *l)
+{
+	if (cluster_word(l->cluster) != l->word || atomic_load_explicit(&l->cluster->primary, memory_order_acquire) != l->primary)
+		lane_follow(l);
+}
+/* Was it dialled under the word that is in force, and to the primary of now? */
+static inline bool server_is_of_now(const struct server *s)
+{
+	return cluster_word(s->lane->cluster) == s->word && atomic_load_explicit(&s->lane->cluster->primary, memory_order_acquire) == s->primary;
+}
 
 /* The pool for a client: made on first use. entry: the configuration's, or one made from the * line (copied by conf_entry_make by name if needed).
  * server_user: the entry's forced user or the client's own name. org: the id, "default" for none. */

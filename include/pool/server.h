@@ -9,6 +9,7 @@
 
 #include "auth/scram.h"
 #include "base/log.h"
+#include "cluster/word.h"
 #include "loop/loop.h"
 #include "net/dial.h"
 #include "net/stream.h"
@@ -96,6 +97,8 @@ struct server {
 	int port;
 	bool tls;
 	uint64_t tls_digest;
+	word_t word;              /* the cluster's, and who its primary was, when it was dialled: see server_is_of_now */
+	uint64_t primary;
 	uint32_t pass_left;       /* bytes of the message at hand still to be handed through */
 	bool pass_drop;           /* ... or to be dropped */
 

@@ -47,6 +47,7 @@ void worker_free(struct worker **w);
 void worker_adopt(struct worker *w, struct setup *setup); /* in its thread: the new configuration is in force */
 void worker_listen(struct worker *w, int fd); /* from now on accepts on it; before the loop runs, or in its thread */
 struct lane *worker_lane(struct worker *w, const struct conf_cluster *cc); /* made on first use; only on the cluster's home */
+void worker_follow(struct cluster *c); /* control's thread: word or primary of the cluster changed, its home is to look at once */
 /* How the console is reached from below: admin registers itself at start (admin is above proxy). */
 struct console_calls {
 	void (*open)(struct client *c);

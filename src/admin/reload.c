@@ -5,6 +5,7 @@
 
 #include "admin/clients_priv.h"
 #include "base/mem.h"
+#include "cluster/watch.h"
 #include "net/resolve.h"
 #include "wire/sqlstate.h"
 
@@ -148,6 +149,7 @@ static void put_in_force(struct conf *conf, reload_done_fn done, void *arg)
 	*r = one;
 	under_way = true;
 	ceilings_follow(r->setup->conf);
+	watch_adopt(r->setup);
 	gather_start(control->loop, loops, worker_loops(loops), adopt, adopted, r);
 }
 

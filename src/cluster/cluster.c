@@ -81,6 +81,40 @@ void cluster_each(void (*row)(void *arg, struct cluster *c), void *arg)
 	pthread_mutex_unlock(&lock);
 }
 
+/* ---- hosts ---- */
+
+uint64_t cluster_host_key(const struct conf_host *h)
+{
+	const char *host = h->host ? h->host : "";
+	uint64_t key = hash_join(hash_bytes(host, strlen(host)), (uint64_t)h->port);
+
+	return key < KEY_FIRST ? KEY_FIRST : key;
+}
+
+int cluster_primary(const struct cluster *c, const struct conf_cluster *cc)
+{
+	uint64_t key = atomic_load_explicit(&c->primary, memory_order_acquire);
+
+	if (key == KEY_ANY)
+		return PRIMARY_ANY;
+	for (int i = 0; key != KEY_NOBODY && i < cc->n_primary + cc->n_replicas; i++)
+		if (cluster_host_key(conf_cluster_host(cc, i)) == key)
+			return i;
+	return PRIMARY_NOBODY;
+}
+
+bool cluster_may_read(const struct cluster *c, const struct conf_host *h)
+{
+	uint64_t key = cluster_host_key(h);
+
+	for (int i = 0; i < CLUSTER_REPLICAS_MOST; i++)
+		if (atomic_load_explicit(&c->replicas[i], memory_order_acquire) == key)
+			return true;
+	return false;
+}
+
+/* ---- the ledger ---- */
+
 /* A ceiling that was lowered below what is lent gives no permit until enough came back; it takes none away. */
 bool ledger_take(struct cluster *c)
 {

@@ -15,18 +15,25 @@ struct draft {
 
 static const struct key keys[] = {
 	KEY(struct draft, primary, KIND_STR, NULL, 0, 0, 0, KEY_BUILT),
-	KEY(struct draft, replicas, KIND_STR, NULL, 0, 0, 0, KEY_UNBUILT),
+	KEY(struct draft, replicas, KIND_STR, NULL, 0, 0, 0, KEY_BUILT),
 	KEY_AT(struct draft, max_server_conn, cluster.max_server_conn, KIND_INT, NULL, 0, 0, 0, KEY_BUILT),
 	KEY_AT(struct draft, max_server_login, cluster.max_server_login, KIND_INT, NULL, 0, 0, 0, KEY_BUILT),
 	KEY_AT(struct draft, org_reset_query, cluster.org_reset_query, KIND_STR, NULL, 0, 0, 0, KEY_BUILT),
+	KEY_AT(struct draft, breaker, cluster.breaker, KIND_WORD, words_breaker_mode, 0, 0, 0, KEY_BUILT),
+	KEY_AT(struct draft, breaker_failures, cluster.breaker_failures, KIND_INT, NULL, 1, 0, 0, KEY_BUILT),
+	KEY_AT(struct draft, breaker_open, cluster.breaker_open, KIND_SEC, NULL, 0, 0, 0, KEY_BUILT),
+	KEY_AT(struct draft, breaker_probes, cluster.breaker_probes, KIND_INT, NULL, 1, 0, 0, KEY_BUILT),
+	KEY_AT(struct draft, probe_interval, cluster.probe_interval, KIND_SEC, NULL, 0, 0, 0, KEY_BUILT),
+	KEY_AT(struct draft, probe_timeout, cluster.probe_timeout, KIND_SEC, NULL, 0, 0, 0, KEY_BUILT),
+	KEY_AT(struct draft, probe_user, cluster.probe_user, KIND_STR, NULL, 0, 0, 0, KEY_BUILT),
+	KEY_AT(struct draft, probe_password, cluster.probe_password, KIND_SECRET, NULL, 0, 0, 0, KEY_BUILT),
+	KEY_AT(struct draft, probe_dbname, cluster.probe_dbname, KIND_STR, NULL, 0, 0, 0, KEY_BUILT),
 };
 
 /* Settings of the process that a cluster may have its own value of. Read here to be checked; whoever builds one
  * gives it a field and moves it up. */
 static const char *const process_keys[] = {
-	"control", "breaker", "breaker_failures", "breaker_open", "breaker_probes", "probe_interval", "probe_timeout",
-	"probe_user", "probe_password", "probe_dbname", "fence_lease", "fence_exempt_users", "degraded_to",
-	"degraded_functions", "hot_storage_query", "priority_max_wait",
+	"control", "fence_lease", "fence_exempt_users", "degraded_to", "degraded_functions", "hot_storage_query", "priority_max_wait",
 };
 
 static bool is_process_key(const char *name)
@@ -75,6 +82,9 @@ static void cluster_clear(struct conf_cluster *c)
 	hosts_free(&c->primary, c->n_primary);
 	hosts_free(&c->replicas, c->n_replicas);
 	mem_free(c->org_reset_query);
+	mem_free(c->probe_user);
+	mem_free(c->probe_dbname);
+	secret_free(&c->probe_password);
 }
 
 void cluster_free(struct conf_cluster *c)
@@ -105,12 +115,37 @@ static struct conf_cluster *keep(struct conf *conf, const struct conf_cluster *d
 
 static struct conf_cluster defaults(const struct settings *set, const char *name)
 {
-	return (struct conf_cluster){
+	struct conf_cluster c = {
 		.name = mem_str(name),
 		.max_server_conn = set->max_server_conn,
 		.max_server_login = set->max_server_login,
 		.org_reset_query = mem_str(set->org_reset_query),
+		.breaker = set->breaker,
+		.breaker_failures = set->breaker_failures,
+		.breaker_probes = set->breaker_probes,
+		.breaker_open = set->breaker_open,
+		.probe_interval = set->probe_interval,
+		.probe_timeout = set->probe_timeout,
+		.probe_user = mem_str(set->probe_user),
+		.probe_dbname = mem_str(set->probe_dbname),
 	};
+
+	if (set->probe_password[0])
+		secret_set(&c.probe_password, set->probe_password, strlen(set->probe_password));
+	return c;
+}
+
+#define PROBE_LEAST (10 * USEC_PER_MSEC)
+
+static bool check_probes(struct load *l, const struct row *row, const struct conf_cluster *c, struct err *err)
+{
+	if (c->breaker == BREAKER_OFF)
+		return true;
+	if (c->probe_interval < PROBE_LEAST || c->probe_timeout < PROBE_LEAST)
+		return err_set(err, NULL, "probe_interval and probe_timeout are 10 milliseconds at least");
+	if (!c->probe_user[0] && c->n_primary + c->n_replicas > 1)
+		load_warning(l, row->file, row->line, "[clusters] %s: without probe_user no probe can tell which of its hosts is the primary, and none is followed", c->name);
+	return true;
 }
 
 void clusters_row(struct load *l, const struct row *row)
@@ -130,6 +165,8 @@ void clusters_row(struct load *l, const struct row *row)
 		ok = hosts_read(d.primary, 5432, &c->primary, &c->n_primary, &err);
 	if (ok && d.replicas)
 		ok = hosts_read(d.replicas, 5432, &c->replicas, &c->n_replicas, &err);
+	if (ok && !line.bad)
+		ok = check_probes(l, row, c, &err);
 	if (!ok)
 		load_error(l, row->file, row->line, "[clusters] %.64s: %s", row->key, err.text);
 	if (ok && !line.bad)
@@ -199,6 +236,7 @@ struct conf_cluster *cluster_implicit(struct load *l, const char *hosts, const c
 	struct conf_cluster c = defaults(&l->conf->set, NULL), *kept;
 
 	c.implicit = true;
+	c.breaker = BREAKER_OFF;
 	if (!plain_hosts(hosts, ports, &c, err)) {
 		cluster_clear(&c);
 		return NULL;

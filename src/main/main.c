@@ -9,6 +9,7 @@
 #include "admin/reload.h"
 #include "base/log.h"
 #include "cluster/cluster.h"
+#include "cluster/watch.h"
 #include "config.h"
 #include "main/control.h"
 #include "main/daemon.h"
@@ -43,6 +44,7 @@ static void make_workers(struct setup *setup)
 
 static void free_workers(void)
 {
+	watch_stop();
 	for (int i = 0; i < n_workers; i++)
 		worker_free(&workers[i]);
 	worker_free(&control);
@@ -102,7 +104,7 @@ int main(int argc, char **argv)
 	daemon_raise_files();
 	make_workers(setup);
 	setup_drop(&setup);
-	if (!sockets_listen(workers[0]->setup->conf, &err)) {
+	if (!watch_start(control->loop, control->setup, worker_follow, &err) || !sockets_listen(workers[0]->setup->conf, &err)) {
 		free_workers();
 		pidfile_remove();
 		return fail(&err);

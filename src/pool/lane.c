@@ -44,6 +44,8 @@ struct lane *lane_new(struct loop *loop, struct cluster *c, const struct setup *
 	l->stmt_book = s;
 	l->calls = calls;
 	l->last_server_id = last_server_id;
+	l->word = cluster_word(c);
+	l->primary = atomic_load(&c->primary);
 	heap_init(&l->blocked, pool_before);
 	list_init(&l->orders);
 	list_init(&l->idle);
@@ -328,6 +330,35 @@ void lane_adopt(struct lane *l, const struct setup *setup)
 		t->failing_since = 0;
 		if (t->changed)
 			t->welcome.known = false;
+	}
+}
+
+static void server_follow(struct server *s)
+{
+	if (server_is_of_now(s))
+		return;
+	if (s->state == SERVER_DIAL || s->state == SERVER_LOGIN)
+		server_close(s, NULL, "cluster has moved on");
+	else
+		server_make_stale(s, "cluster has moved on");
+}
+
+void lane_follow(struct lane *l)
+{
+	verify_here(l->loop);
+	l->word = cluster_word(l->cluster);
+	l->primary = atomic_load(&l->cluster->primary);
+	hash_each(link, &l->targets) {
+		struct target *t = owner_of(link, struct target, link);
+		timer_stop(&t->retry); /* what failed may work now */
+		t->failing_since = 0;
+	}
+	hash_each(link, &l->pools) {
+		struct pool *p = owner_of(link, struct pool, link);
+		for (int state = SERVER_DIAL; state < SERVER_CLOSING; state++)
+			list_each_safe(at, &p->servers[state])
+				server_follow(list_owner(at, struct server, link));
+		pool_serve_soon(p);
 	}
 }
 

@@ -17,6 +17,7 @@
 
 #include "auth/login_auth.h"
 #include "base/mem.h"
+#include "cluster/watch.h"
 #include "net/listen.h"
 #include "net/tls.h"
 #include "pool/pool.h"
@@ -58,6 +59,7 @@ struct login {
 	bool has_key;
 	struct err err;         /* why it failed */
 	bool server_said;       /* err is the server's own */
+	bool unreachable;       /* refused, or no answer in time */
 
 	/* what will be told when all attempts have failed */
 	struct err told;
@@ -454,7 +456,7 @@ static void attempt_clear(struct login *g)
 	s->pid = s->key = 0;
 	s->tls = false;
 	s->addr = (struct addr){0};
-	g->has_key = g->server_said = false;
+	g->has_key = g->server_said = g->unreachable = false;
 	g->drop_left = 0;
 	g->step = STEP_DIAL;
 }
@@ -496,6 +498,12 @@ static void log_next_host(const struct login *g)
 	say(g, LOG_WARNING_, text);
 }
 
+/* The breaker counts these; anything else says that the server is there. */
+static bool counts_as_down(const struct login *g)
+{
+	return g->unreachable || (g->server_said && strcmp(g->err.sqlstate, SQLSTATE_NOT_NOW) == 0);
+}
+
 static void attempt_failed(struct login *g)
 {
 	bool over = g->n_tried >= g->n_hosts || (g->server_said && is_final(&g->err));
@@ -512,6 +520,8 @@ static void attempt_failed(struct login *g)
 		attempt_begin(g);
 		return;
 	}
+	if (counts_as_down(g))
+		watch_login_failed(s->lane->cluster, s->word, &g->err);
 	told = g->told;
 	server_failed(s, &told, g->told_server_said);
 }
@@ -530,6 +540,7 @@ static void finish(struct login *g)
 	gucs_copy(&s->gucs_at_login, &s->gucs);
 	s->gucs_at_login.firm = firm;
 	s->status = 'I';
+	watch_login_worked(s->lane->cluster, s->word);
 	if (e && e->balance == BALANCE_DISABLE)
 		t->host_turn = (g->first + (unsigned)g->n_tried - 1) % (unsigned)g->n_hosts;
 	server_ready(s);
@@ -591,6 +602,7 @@ static void dialled(void *owner, int fd, const struct addr *addr, const struct e
 	s->dial = NULL;
 	if (fd < 0) {
 		g->err = *err;
+		g->unreachable = true;
 		attempt_failed(g);
 		return;
 	}
@@ -604,21 +616,34 @@ static void dialled(void *owner, int fd, const struct addr *addr, const struct e
 
 /* ---- public ---- */
 
-static void hosts_copy(struct login *g, const struct conf_entry *e)
+static void host_add(struct login *g, const struct conf_host *h)
+{
+	g->hosts = mem_grow(g->hosts, (size_t)(g->n_hosts + 1) * sizeof(*g->hosts));
+	g->hosts[g->n_hosts++] = (struct login_host){mem_str(h->host), h->port};
+}
+
+/* The one that the probes have found, or all under primary=. The tag of the server is what was read before: when that is no longer so, it is
+ * closed again. */
+static void hosts_choose(struct login *g, const struct conf_entry *e)
 {
 	const struct conf_cluster *c = e->cluster;
+	int chosen = cluster_primary(g->server->lane->cluster, c);
 
-	g->n_hosts = c->n_primary;
-	g->hosts = mem_new((size_t)c->n_primary * sizeof(*g->hosts));
-	for (int i = 0; i < c->n_primary; i++)
-		g->hosts[i] = (struct login_host){mem_str(c->primary[i].host), c->primary[i].port};
+	if (chosen >= 0)
+		host_add(g, conf_cluster_host(c, chosen));
+	for (int i = 0; chosen == PRIMARY_ANY && i < c->n_primary; i++)
+		host_add(g, &c->primary[i]);
 }
 
 static void no_host(struct later *later)
 {
 	struct login *g = owner_of(later, struct login, later);
+	const struct server *s = g->server;
 
-	err_set(&g->err, SQLSTATE_NO_DATABASE, "database configuration changed");
+	if (word_is_guarded(s->word))
+		err_set(&g->err, SQLSTATE_NOT_NOW, "cluster %s (%s): no host is known to be its primary", s->lane->cluster->name, cluster_state_name(word_state(s->word)));
+	else
+		err_set(&g->err, SQLSTATE_NO_DATABASE, "database configuration changed");
 	attempt_failed(g);
 }
 
@@ -633,11 +658,14 @@ void login_begin(struct server *s)
 	s->login = g;
 	g->server = s;
 	later_init(&g->later, no_host);
-	if (!e || e->cluster->n_primary == 0) {
+	s->word = cluster_word(s->lane->cluster);
+	s->primary = atomic_load(&s->lane->cluster->primary);
+	if (e)
+		hosts_choose(g, e);
+	if (!g->n_hosts) {
 		loop_later(s->loop, &g->later);
 		return;
 	}
-	hosts_copy(g, e);
 	g->first = e->balance == BALANCE_DISABLE ? s->target->host_turn : s->target->host_turn++;
 	timeout = settings_of(g)->server_connect_timeout;
 	g->deadline = timeout ? loop_now(s->loop) + timeout : 0;
@@ -688,6 +716,7 @@ void login_ended(struct server *s, const struct err *why)
 void login_timeout(struct server *s)
 {
 	err_set(&s->login->err, SQLSTATE_SERVER_LOST, "connect timeout");
+	s->login->unreachable = true;
 	attempt_failed(s->login);
 }
 

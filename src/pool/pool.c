@@ -348,6 +348,7 @@ static void timer_for(struct pool *p);
 void pool_serve(struct pool *p)
 {
 	verify_here(p->lane->loop);
+	lane_keep_up(p->lane);
 	while (p->n_waiters && !pool_is_held(p)) {
 		struct server *s = own_idle(p, p->n_waiters);
 		if (!s) {
@@ -364,6 +365,7 @@ void pool_serve(struct pool *p)
 enum take pool_take(struct pool *p, struct waiter *w, struct server **out, struct err *err)
 {
 	verify_here(p->lane->loop);
+	lane_keep_up(p->lane);
 	w->pool = p;
 	w->since = loop_now(p->lane->loop);
 	if (!p->n_waiters && !pool_is_held(p)) {

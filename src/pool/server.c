@@ -374,6 +374,8 @@ const char *server_overdue(const struct server *s)
 {
 	const struct pool *p = s->pool;
 
+	if (!server_is_of_now(s))
+		return "cluster has moved on";
 	if (s->stale)
 		return "database configuration changed";
 	if (pool_is_held(p))

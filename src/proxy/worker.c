@@ -166,6 +166,34 @@ struct lane *worker_lane(struct worker *w, const struct conf_cluster *cc)
 	return l;
 }
 
+/* ---- clusters that move on ---- */
+
+struct follow {
+	struct mail mail;
+	struct cluster *cluster; /* borrows: for good */
+};
+
+static void follow_read(struct loop *here, struct mail *m)
+{
+	struct follow *f = owner_of(m, struct follow, mail);
+	struct worker *w = worker_of(here);
+	struct hash_link *link = hash_find(&w->lanes, hash_bytes(&f->cluster, sizeof(f->cluster)), lane_same, f->cluster);
+
+	if (link)
+		lane_keep_up(owner_of(link, struct lane, link));
+	mem_free(f);
+}
+
+void worker_follow(struct cluster *c)
+{
+	struct follow *f = mem_make(struct follow);
+
+	*f = (struct follow){.mail.read = follow_read, .cluster = c};
+	mail_send(workers[c->home]->loop, &f->mail);
+}
+
+/* ---- all of them ---- */
+
 int worker_loops(struct loop *out[WORKERS_MOST + 1])
 {
 	for (int i = 0; i < n_workers; i++)

@@ -26,7 +26,7 @@ class Example(Pooler):
 		super().__init__(heading=heading, databases={}, settings={
 			"auth_type": "scram-sha-256", "pool_mode": None,
 			"server_tls_sslmode": None, "workers": "1" if heading == "pgweir" else None})
-		self.settings["pidfile"] = f"{self.folder}/pid"
+		self.settings.update({"pidfile": f"{self.folder}/pid", "state_dir": self.folder})
 
 	def config(self):
 		return f"%include {self.folder}/example.ini\n{super().config()}"

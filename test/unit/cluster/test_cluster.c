@@ -97,6 +97,40 @@ static void a_walk_shows_every_cluster(void **state)
 	assert_int_equal(n, 2);
 }
 
+/* ---- hosts ---- */
+
+static struct conf_host hosts[] = {{"a", 1}, {"a", 2}, {"b", 1}, {NULL, 1}};
+
+static const struct conf_cluster four = {.primary = hosts, .n_primary = 2, .replicas = hosts + 2, .n_replicas = 2};
+
+static void a_new_cluster_has_no_breaker_and_any_primary(void **state)
+{
+	(void)state;
+	struct cluster *c = cluster_of("plain", 0);
+
+	assert_true(cluster_word(c) == 0);
+	assert_int_equal(cluster_primary(c, &four), PRIMARY_ANY);
+	for (int i = 0; i < 4; i++)
+		assert_false(cluster_may_read(c, conf_cluster_host(&four, i)));
+}
+
+static void the_primary_is_found_among_all_hosts_wherever_it_stands(void **state)
+{
+	(void)state;
+	struct cluster *c = cluster_of("followed", 0);
+	const struct conf_cluster turned = {.primary = hosts + 2, .n_primary = 2, .replicas = hosts, .n_replicas = 2};
+	const struct conf_cluster others = {.primary = hosts + 2, .n_primary = 2};
+
+	for (int i = 0; i < 4; i++) {
+		atomic_store(&c->primary, cluster_host_key(&hosts[i]));
+		assert_int_equal(cluster_primary(c, &four), i);
+		assert_int_equal(cluster_primary(c, &turned), (i + 2) % 4);
+		assert_int_equal(cluster_primary(c, &others), i < 2 ? PRIMARY_NOBODY : i - 2);
+	}
+	atomic_store(&c->primary, KEY_NOBODY);
+	assert_int_equal(cluster_primary(c, &four), PRIMARY_NOBODY);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -106,6 +140,8 @@ int main(void)
 		cmocka_unit_test(a_lowered_ceiling_lends_nothing_until_enough_came_back),
 		cmocka_unit_test(without_a_ceiling_every_permit_is_given),
 		cmocka_unit_test(a_walk_shows_every_cluster),
+		cmocka_unit_test(a_new_cluster_has_no_breaker_and_any_primary),
+		cmocka_unit_test(the_primary_is_found_among_all_hosts_wherever_it_stands),
 	};
 	return cmocka_run_group_tests(tests, three_workers, NULL);
 }

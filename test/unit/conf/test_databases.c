@@ -137,10 +137,9 @@ static void a_host_list_has_one_port_for_all_or_one_each(void **state)
 
 static void a_cluster_has_hosts_with_ports(void **state)
 {
-	struct conf *c = loads_warning("[databases]\napp = cluster=main dbname=d\n"
-				       "[clusters]\nmain = primary='10.0.0.1:5433,[::1]:5434, ::2, /run/pg:5435,@abs' replicas=r max_server_conn=80 max_server_login=3 org_reset_query='RESET ALL'\n"
-				       "spare = primary=h\n",
-				       "test.ini:4: [clusters] replicas is not built yet and has no effect\n");
+	struct conf *c = loads("[databases]\napp = cluster=main dbname=d\n"
+				       "[clusters]\nmain = primary='10.0.0.1:5433,[::1]:5434, ::2, /run/pg:5435,@abs' replicas=r breaker=off max_server_conn=80 max_server_login=3 org_reset_query='RESET ALL'\n"
+				       "spare = primary=h\n");
 	const struct conf_cluster *k = conf_entry(c, "app")->cluster;
 
 	(void)state;
@@ -161,6 +160,58 @@ static void a_cluster_has_hosts_with_ports(void **state)
 	assert_string_equal(conf_cluster(c, "spare")->org_reset_query, "DISCARD ALL");
 	assert_int_equal(c->n_clusters, 2);
 	conf_drop(&c);
+}
+
+static void a_cluster_has_a_breaker_of_its_own_and_takes_the_rest_from_the_process(void **state)
+{
+	struct conf *c = loads("[pgweir]\nbreaker_failures=5\nprobe_user=prober\nprobe_password=hush\nprobe_interval=500ms\n"
+			       "[clusters]\nmain = primary=h\nother = primary=h breaker=observe breaker_failures=1 breaker_open=1min breaker_probes=4 probe_interval=3 "
+			       "probe_timeout=250ms probe_user=eve probe_password=other probe_dbname=probes\n"
+			       "[databases]\nplain = host=h\n");
+	const struct conf_cluster *main = conf_cluster(c, "main"), *other = conf_cluster(c, "other");
+
+	(void)state;
+	assert_int_equal(main->breaker, BREAKER_ON);
+	assert_int_equal(main->breaker_failures, 5);
+	assert_int_equal(main->breaker_probes, 2);
+	assert_true(main->breaker_open == 30 * USEC_PER_SEC);
+	assert_true(main->probe_interval == USEC_PER_SEC / 2);
+	assert_true(main->probe_timeout == 2 * USEC_PER_SEC);
+	assert_string_equal(main->probe_user, "prober");
+	assert_string_equal(secret_text(&main->probe_password), "hush");
+	assert_string_equal(main->probe_dbname, "postgres");
+	assert_int_equal(other->breaker, BREAKER_OBSERVE);
+	assert_int_equal(other->breaker_failures, 1);
+	assert_int_equal(other->breaker_probes, 4);
+	assert_true(other->breaker_open == 60 * USEC_PER_SEC);
+	assert_true(other->probe_interval == 3 * USEC_PER_SEC);
+	assert_true(other->probe_timeout == USEC_PER_SEC / 4);
+	assert_string_equal(other->probe_user, "eve");
+	assert_string_equal(secret_text(&other->probe_password), "other");
+	assert_string_equal(other->probe_dbname, "probes");
+	assert_int_equal(conf_cluster(c, "h:5432")->breaker, BREAKER_OFF);
+	conf_drop(&c);
+}
+
+static void several_hosts_without_a_user_for_the_probes_are_warned_of(void **state)
+{
+	struct conf *c = loads_warning("[clusters]\na = primary=h,i\nb = primary=h replicas=i\nc = primary=h\nd = primary=h,i breaker=off\n[databases]\n",
+				       "test.ini:2: [clusters] a: without probe_user no probe can tell which of its hosts is the primary, and none is followed\n"
+				       "test.ini:3: [clusters] b: without probe_user no probe can tell which of its hosts is the primary, and none is followed\n");
+
+	(void)state;
+	conf_drop(&c);
+}
+
+static void probes_without_time_are_refused(void **state)
+{
+	(void)state;
+	refuses("[clusters]\na = primary=h probe_interval=0\nb = primary=h probe_timeout=9ms\nc = primary=h probe_timeout=0 breaker=off\nd = primary=h probe_timeout=10ms\n"
+		"e = primary=h breaker_failures=0\nf = primary=h breaker_probes=0\n[databases]\n",
+		"test.ini:2: [clusters] a: probe_interval and probe_timeout are 10 milliseconds at least\n"
+		"test.ini:3: [clusters] b: probe_interval and probe_timeout are 10 milliseconds at least\n"
+		"test.ini:6: [clusters] e: breaker_failures: \"0\" is not in the range 1 to 2147483647\n"
+		"test.ini:7: [clusters] f: breaker_probes: \"0\" is not in the range 1 to 2147483647\n");
 }
 
 static void a_bad_cluster_is_refused(void **state)
@@ -291,6 +342,9 @@ int main(void)
 		cmocka_unit_test(entries_with_one_host_and_port_share_a_cluster),
 		cmocka_unit_test(a_host_list_has_one_port_for_all_or_one_each),
 		cmocka_unit_test(a_cluster_has_hosts_with_ports),
+		cmocka_unit_test(a_cluster_has_a_breaker_of_its_own_and_takes_the_rest_from_the_process),
+		cmocka_unit_test(several_hosts_without_a_user_for_the_probes_are_warned_of),
+		cmocka_unit_test(probes_without_time_are_refused),
 		cmocka_unit_test(a_bad_cluster_is_refused),
 		cmocka_unit_test(an_implicit_cluster_is_not_named_by_cluster),
 		cmocka_unit_test(a_later_line_replaces_an_entry_and_its_cluster),

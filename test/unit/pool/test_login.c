@@ -13,6 +13,7 @@
 #include "auth/login_auth.h"
 #include "auth/scram.h"
 #include "base/mem.h"
+#include "cluster/watch.h"
 #include "loop/loop_priv.h"
 #include "pool/login.h"
 #include "pool/pool.h"
@@ -49,6 +50,9 @@ static struct scene {
 	bool server_said;
 
 	int n_cancels, n_cancel_begins, n_cancel_ends;
+
+	int n_counted, n_worked; /* logins that the breaker was told of */
+	word_t word;             /* under which */
 } sc;
 
 static usec_t now;
@@ -62,6 +66,13 @@ static void turn(void)
 {
 	for (int i = 0; i < 6; i++)
 		loop_turn(sc.loop, EVLOOP_NONBLOCK);
+}
+
+static void pass(usec_t time)
+{
+	now += time;
+	loop_renew(sc.loop);
+	turn();
 }
 
 /* ---- stand-ins for what login.c calls ---- */
@@ -146,6 +157,21 @@ void server_cancel_end(struct server *s)
 {
 	s->cancels--;
 	sc.n_cancel_ends++;
+}
+
+void watch_login_failed(struct cluster *c, word_t word, const struct err *why)
+{
+	assert_ptr_equal(c, &sc.cluster);
+	assert_true(why->text[0]);
+	sc.n_counted++;
+	sc.word = word;
+}
+
+void watch_login_worked(struct cluster *c, word_t word)
+{
+	assert_ptr_equal(c, &sc.cluster);
+	sc.n_worked++;
+	sc.word = word;
 }
 
 static size_t on_bytes(struct stream *st, const uint8_t *p, size_t len)
@@ -386,6 +412,107 @@ static void assert_under_way(void)
 	assert_int_equal(sc.n_failed, 0);
 	assert_int_equal(sc.n_ready, 0);
 	assert_non_null(sc.server.login);
+}
+
+/* ---- a cluster with a breaker ---- */
+
+#define CLUSTER NO_TLS "\n[clusters]\nmain = primary=10.0.0.1:5432,10.0.0.2:5433 replicas=10.0.0.3:5434"
+#define WORD word_pack(CLUSTER_PRIMARY, 7)
+
+static void begin_guarded(uint64_t primary)
+{
+	atomic_store(&sc.cluster.word, WORD);
+	atomic_store(&sc.cluster.primary, primary);
+	sc.cluster.name = "main";
+	begin(CLUSTER, "cluster=main");
+}
+
+static void the_host_that_was_found_is_dialled_and_no_other(void **state)
+{
+	struct conf_host replica = {"10.0.0.3", 5434};
+
+	(void)state;
+	begin_guarded(cluster_host_key(&replica));
+	assert_string_equal(sc.host, "10.0.0.3");
+	assert_int_equal(sc.port, 5434);
+	assert_true(sc.server.word == WORD);
+	assert_true(sc.server.primary == cluster_host_key(&replica));
+	dial_fails("connect failed: Connection refused");
+	assert_int_equal(sc.n_dials, 1);
+	assert_failed("08006", "connect failed: Connection refused", false);
+}
+
+static void without_a_primary_nobody_is_dialled_and_clients_may_wait(void **state)
+{
+	(void)state;
+	begin_guarded(KEY_NOBODY);
+	turn();
+	assert_int_equal(sc.n_dials, 0);
+	assert_failed("57P03", "cluster main (primary): no host is known to be its primary", false);
+	assert_int_equal(sc.n_counted, 0);
+}
+
+static void a_login_that_is_refused_at_all_hosts_counts_once(void **state)
+{
+	(void)state;
+	begin_guarded(KEY_ANY);
+	assert_string_equal(sc.host, "10.0.0.1");
+	dial_fails("connect failed: Connection refused");
+	assert_int_equal(sc.n_counted, 0);
+	assert_string_equal(sc.host, "10.0.0.2");
+	dial_fails("connect failed: Connection refused");
+	assert_int_equal(sc.n_counted, 1);
+	assert_true(sc.word == WORD);
+	assert_int_equal(sc.n_dials, 2);
+}
+
+static void a_login_without_an_answer_or_with_not_now_counts(void **state)
+{
+	(void)state;
+	begin_guarded(KEY_ANY);
+	pass(100 * USEC_PER_SEC);
+	pass(100 * USEC_PER_SEC);
+	assert_int_equal(sc.n_counted, 1);
+	server_unmake();
+	setup_drop(&sc.setup);
+	sc.n_failed = 0;
+	begin_guarded(KEY_ANY);
+	dial_fails("connect failed: Connection refused");
+	dial_connects();
+	says_error("FATAL", "57P03", "the database system is starting up");
+	assert_int_equal(sc.n_counted, 2);
+}
+
+static void a_login_that_is_refused_by_a_server_that_is_there_does_not_count(void **state)
+{
+	static const char *const reasons[] = {"53300", "28P01", "3D000"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+		struct conf_host first = {"10.0.0.1", 5432};
+
+		begin_guarded(cluster_host_key(&first));
+		dial_connects();
+		says_error("FATAL", reasons[i], "no");
+		assert_int_equal(sc.n_failed, 1);
+		assert_int_equal(sc.n_counted, 0);
+		server_unmake();
+		setup_drop(&sc.setup);
+		sc.n_failed = 0;
+	}
+	begin_guarded(KEY_ANY);
+}
+
+static void a_login_that_worked_is_told(void **state)
+{
+	(void)state;
+	begin_guarded(KEY_ANY);
+	dial_connects();
+	says_auth(0, NULL, 0);
+	says_ready('I');
+	assert_int_equal(sc.n_ready, 1);
+	assert_int_equal(sc.n_worked, 1);
+	assert_true(sc.word == WORD);
 }
 
 /* ---- the good road ---- */
@@ -1054,13 +1181,6 @@ static void without_balance_the_host_that_worked_comes_first(void **state)
 	}
 }
 
-static void pass(usec_t time)
-{
-	now += time;
-	loop_renew(sc.loop);
-	turn();
-}
-
 static void a_mute_server_ends_with_connect_timeout(void **state)
 {
 	(void)state;
@@ -1246,6 +1366,12 @@ int main(void)
 		test(a_wrong_password_is_not_tried_elsewhere),
 		test(a_new_connection_begins_with_the_next_host),
 		test(without_balance_the_host_that_worked_comes_first),
+		test(the_host_that_was_found_is_dialled_and_no_other),
+		test(without_a_primary_nobody_is_dialled_and_clients_may_wait),
+		test(a_login_that_is_refused_at_all_hosts_counts_once),
+		test(a_login_without_an_answer_or_with_not_now_counts),
+		test(a_login_that_is_refused_by_a_server_that_is_there_does_not_count),
+		test(a_login_that_worked_is_told),
 		test(a_mute_server_ends_with_connect_timeout),
 		test(a_mute_host_leaves_time_for_the_others),
 		test(without_a_timeout_it_waits_for_ever),
