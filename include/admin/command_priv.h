@@ -13,6 +13,7 @@
 enum args {
 	ARGS_NONE,
 	ARGS_ONE,   /* a word, a number or a "quoted name" */
+	ARGS_TWO,   /* two of them */
 	ARGS_VALUE, /* name = value, name TO value */
 	ARGS_OTHER, /* anything else */
 };
@@ -22,6 +23,7 @@ struct command {
 	char verb[COMMAND_WORD_MOST]; /* in lower case; "": begins with no word, or with a longer one */
 	enum args args;
 	char arg[COMMAND_ARG_MOST];   /* as it was written: names of databases have their case; "quotes" are taken off */
+	char more[COMMAND_ARG_MOST];  /* the second of two */
 	char value[COMMAND_VALUE_MOST];
 };
 

@@ -48,10 +48,12 @@ void tell_stats_averages(const struct gather *g, struct buf *out);
 void tell_totals(const struct gather *g, struct buf *out);
 void tell_orgs(const struct gather *g, struct buf *out);
 void tell_clusters(const struct gather *g, struct buf *out);
+void tell_fences(const struct gather *g, struct buf *out);
 
 /* Names that several tables list, sorted; the array is the caller's to free, what it points to lives on. */
 int names_of_entries(const struct conf *conf, const char ***out); /* those of the files, and of the * line while in use */
 int names_of_users(const struct conf *conf, const char ***out);
+int names_of_clusters(const struct conf *conf, const char ***out);
 /* The hosts of a cluster as one text: "a,b". NULL: the Unix socket. Returns out. */
 const char *hosts_text(const struct conf_cluster *cc, struct buf *out);
 /* An IP of a host list is tried in turn only if there are several. */

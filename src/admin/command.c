@@ -47,12 +47,12 @@ static void read_verb(struct reading *r, struct command *c)
 }
 
 /* A name, or a word with digits in front (7db), which SQL takes for two tokens. */
-static bool read_arg(struct reading *r, struct command *c)
+static bool read_arg(struct reading *r, char out[COMMAND_ARG_MOST])
 {
 	struct span text = r->scan.text;
 
 	if (r->token == TOKEN_NAME) {
-		bool fits = scan_value(&r->scan, c->arg, sizeof(c->arg));
+		bool fits = scan_value(&r->scan, out, COMMAND_ARG_MOST);
 		advance(r);
 		return fits;
 	}
@@ -63,7 +63,7 @@ static bool read_arg(struct reading *r, struct command *c)
 		text.len += r->scan.text.len;
 		advance(r);
 	}
-	return copy(text, c->arg, sizeof(c->arg));
+	return copy(text, out, COMMAND_ARG_MOST);
 }
 
 static bool is_assignment(const struct reading *r)
@@ -97,12 +97,12 @@ static enum args read_args(struct reading *r, struct command *c)
 {
 	if (at_end(r))
 		return ARGS_NONE;
-	if (!read_arg(r, c))
+	if (!read_arg(r, c->arg))
 		return ARGS_OTHER;
 	if (at_end(r))
 		return ARGS_ONE;
 	if (!is_assignment(r))
-		return ARGS_OTHER;
+		return read_arg(r, c->more) && at_end(r) ? ARGS_TWO : ARGS_OTHER;
 	advance(r);
 	return read_value(r, c) ? ARGS_VALUE : ARGS_OTHER;
 }

@@ -6,12 +6,13 @@
 #include "admin/reload.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "cluster/watch.h"
 #include "proxy/worker.h"
 #include "wire/report.h"
 #include "wire/rows.h"
 #include "wire/sqlstate.h"
 
-enum takes { TAKES_NONE, TAKES_MAYBE, TAKES_ONE, TAKES_VALUE, TAKES_ANY };
+enum takes { TAKES_NONE, TAKES_MAYBE, TAKES_ONE, TAKES_MORE, TAKES_VALUE, TAKES_ANY };
 
 /* ---- answers ---- */
 
@@ -219,6 +220,56 @@ static void run_shutdown(struct console *k, const struct command *c)
 		console_fail_err(k, &err);
 }
 
+/* ---- fences ---- */
+
+static struct watch *watch_named(struct console *k, const char *name)
+{
+	struct watch *w = watch_find(name);
+
+	if (w)
+		return w;
+	if (conf_cluster(control->setup->conf, name))
+		console_fail(k, SQLSTATE_UNSUPPORTED, "cluster %s has no breaker, and so no fence", name);
+	else
+		console_fail(k, SQLSTATE_BAD_VALUE, "no such cluster: %s", name);
+	return NULL;
+}
+
+static void run_fence(struct console *k, const struct command *c)
+{
+	struct watch *w = watch_named(k, c->arg);
+	struct err err;
+
+	if (!w)
+		return;
+	if (watch_fence(w, &err))
+		done(k, "FENCE");
+	else
+		console_fail_err(k, &err);
+}
+
+static void run_unfence(struct console *k, const struct command *c)
+{
+	enum unfence how = c->args == ARGS_TWO ? UNFENCE_FORCE : UNFENCE_BY_RULES;
+	struct watch *w;
+	struct err err;
+
+	if (how == UNFENCE_FORCE && strcasecmp(c->more, "force") != 0) {
+		invalid(k, c);
+		return;
+	}
+	w = watch_named(k, c->arg);
+	if (!w)
+		return;
+	if (!watch_unfence(w, how, &err)) {
+		console_fail_err(k, &err);
+		return;
+	}
+	if (w->breaker.state != CLUSTER_PRIMARY)
+		report_notice(&k->out, "the cluster is cut over as soon as probes find its primary good: see SHOW FENCES");
+	done(k, "UNFENCE");
+}
+
 /* ---- the configuration ---- */
 
 static void reloaded(void *arg, const struct err *err)
@@ -358,6 +409,8 @@ static bool fits(enum args args, enum takes takes)
 		return args == ARGS_NONE || args == ARGS_ONE;
 	case TAKES_ONE:
 		return args == ARGS_ONE;
+	case TAKES_MORE:
+		return args == ARGS_ONE || args == ARGS_TWO;
 	case TAKES_VALUE:
 		return args == ARGS_VALUE;
 	case TAKES_ANY:
@@ -392,6 +445,8 @@ static void log_order(const struct console *k, const struct command *c)
 	client_who(k->client, &who, peer);
 	if (c->args == ARGS_NONE)
 		log_line(LOG_LOG_, &who, "%s command issued", verb);
+	else if (c->args == ARGS_TWO)
+		log_line(LOG_LOG_, &who, "%s '%s' %s command issued", verb, c->arg, c->more);
 	else
 		log_line(LOG_LOG_, &who, "%s '%s' command issued", verb, c->arg);
 }

@@ -1,4 +1,4 @@
-/* SHOW DATABASES, USERS and CLUSTERS: the configuration's names with the counts of the whole process. Control alone: snapshot and
+/* SHOW DATABASES and USERS: the configuration's names with the counts of the whole process. Control alone: snapshot and
  * atomics. */
 #include <stdlib.h>
 
@@ -77,6 +77,15 @@ int names_of_users(const struct conf *conf, const char ***out)
 	hash_each(link, &conf->users)
 		names_add(&all, owner_of(link, struct conf_user, link)->name);
 	tally_each_user(note_user, &all);
+	return names_sort(&all, out);
+}
+
+int names_of_clusters(const struct conf *conf, const char ***out)
+{
+	struct names all = {0};
+
+	for (int i = 0; i < conf->n_clusters; i++)
+		names_add(&all, conf->cluster_at[i]->name);
 	return names_sort(&all, out);
 }
 
@@ -255,56 +264,5 @@ void tell_users(const struct gather *g, struct buf *out)
 	(void)g;
 	for (int i = 0; i < n; i++)
 		put_user(out, names[i], tally_user(names[i])); /* a name of the files at most: nobody else's is made here */
-	mem_free(names);
-}
-
-/* ---- CLUSTERS ---- */
-
-static const struct column cluster_columns[] = {
-	{"cluster", COL_TEXT}, {"home", COL_TEXT}, {"max_server_conn", COL_INT4}, {"servers", COL_INT4}, {"max_server_login", COL_INT4},
-	{"entries", COL_INT4}, {"hosts", COL_TEXT}, {"implicit", COL_INT4},
-};
-const struct columns columns_clusters = COLUMNS_OF(cluster_columns);
-
-static int entries_of(const struct conf *conf, const struct conf_cluster *cc)
-{
-	int n = 0;
-
-	hash_each(link, &conf->entries)
-		n += owner_of(link, struct conf_entry, link)->cluster == cc;
-	return n;
-}
-
-static void put_cluster(struct buf *out, const struct conf_cluster *cc)
-{
-	struct cluster *c = cluster_of(cc->name, cc->max_server_conn);
-	struct buf hosts = {0};
-	struct row r;
-
-	row_begin(&r, out, columns_clusters.n);
-	row_text(&r, cc->name);
-	row_text(&r, workers[c->home]->loop->name);
-	row_int(&r, cc->max_server_conn);
-	row_int(&r, atomic_load(&c->lent));
-	row_int(&r, cc->max_server_login);
-	row_int(&r, entries_of(control->setup->conf, cc));
-	row_text(&r, hosts_text(cc, &hosts));
-	row_int(&r, cc->implicit);
-	row_end(&r);
-	buf_free(&hosts);
-}
-
-void tell_clusters(const struct gather *g, struct buf *out)
-{
-	const struct conf *conf = control->setup->conf;
-	struct names all = {0};
-	const char **names;
-
-	(void)g;
-	for (int i = 0; i < conf->n_clusters; i++)
-		names_add(&all, conf->cluster_at[i]->name);
-	int n = names_sort(&all, &names);
-	for (int i = 0; i < n; i++)
-		put_cluster(out, conf_cluster(conf, names[i]));
 	mem_free(names);
 }

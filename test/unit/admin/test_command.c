@@ -52,11 +52,22 @@ static void a_name_may_begin_with_digits(void **state)
 	assert_string_equal(c.arg, "7db");
 }
 
-static void two_words_are_not_one_name(void **state)
+static void three_words_are_no_arguments(void **state)
 {
 	(void)state;
-	assert_int_equal(first("PAUSE a b").args, ARGS_OTHER);
-	assert_int_equal(first("PAUSE 7 db").args, ARGS_OTHER);
+	assert_int_equal(first("PAUSE a b c").args, ARGS_OTHER);
+	assert_int_equal(first("PAUSE a, b").args, ARGS_OTHER);
+}
+
+static void two_words_behind_a_verb_are_two_arguments(void **state)
+{
+	struct command c = first("unfence \"eu-1\" force;");
+
+	(void)state;
+	assert_int_equal(c.args, ARGS_TWO);
+	assert_string_equal(c.arg, "eu-1");
+	assert_string_equal(c.more, "force");
+	assert_int_equal(first("PAUSE 7 db").args, ARGS_TWO);
 }
 
 static void comments_and_blanks_and_semicolons_do_not_count(void **state)
@@ -223,7 +234,8 @@ int main(void)
 		cmocka_unit_test(a_verb_is_folded_and_its_argument_is_not),
 		cmocka_unit_test(a_quoted_name_is_taken_out_of_its_quotes),
 		cmocka_unit_test(a_name_may_begin_with_digits),
-		cmocka_unit_test(two_words_are_not_one_name),
+		cmocka_unit_test(three_words_are_no_arguments),
+		cmocka_unit_test(two_words_behind_a_verb_are_two_arguments),
 		cmocka_unit_test(comments_and_blanks_and_semicolons_do_not_count),
 		cmocka_unit_test(a_query_may_hold_several_commands),
 		cmocka_unit_test(nothing_holds_no_command),
