@@ -12,8 +12,6 @@
 #define DEALLOCATED_NAME 64
 /* Is the text one statement, a DEALLOCATE of a name? */
 bool deallocate_reads(const uint8_t *sql, size_t len, char name[DEALLOCATED_NAME]);
-/* Appends the text again, with its NUL. */
-void deallocate_write(struct buf *out, const char *name);
 /* May it be DEALLOCATE ALL or DISCARD ALL, alone or among others? */
 bool deallocate_may_be_all(const uint8_t *sql, size_t len);
 bool deallocate_may_be_all_alone(const uint8_t *sql, size_t len); /* the text of Parse, which is one statement */
@@ -30,4 +28,7 @@ struct portal {
 };
 struct portal *portal_find(const struct client *c, const char *name); /* NULL: it does nothing of the kind */
 void portal_bound(struct client *c, const char *name, const char *deallocates, bool forgets);
+/* The messages that deallocate the name on the server: Describe of the portal, which fails if there is no such portal, then Parse, Bind, Close
+ * of the statement, Execute, Close of the portal, under a name of ours. */
+void deallocate_write(struct buf *out, const struct portal *p);
 void portals_clear(struct client *c); /* they end with their transaction */

@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "sql/statement.h"
+#include "wire/writer.h"
 
 static void skip_space(const uint8_t **sql, size_t *len)
 {
@@ -30,17 +31,6 @@ bool deallocate_reads(const uint8_t *sql, size_t len, char name[DEALLOCATED_NAME
 		return false;
 	memcpy(name, st.name, DEALLOCATED_NAME);
 	return true;
-}
-
-void deallocate_write(struct buf *out, const char *name)
-{
-	buf_add_str(out, "DEALLOCATE \"");
-	for (; *name; name++) {
-		if (*name == '"')
-			buf_add_u8(out, '"');
-		buf_add_u8(out, (uint8_t)*name);
-	}
-	buf_add(out, "\"", 2);
 }
 
 bool deallocate_may_be_all(const uint8_t *sql, size_t len)
@@ -112,4 +102,48 @@ void portals_clear(struct client *c)
 {
 	while (!list_empty(&c->portals))
 		portal_free(list_owner(c->portals.next, struct portal, link));
+}
+
+static void write_text(struct buf *out, const char *name)
+{
+	buf_add_str(out, "DEALLOCATE \"");
+	for (; *name; name++) {
+		if (*name == '"')
+			buf_add_u8(out, '"');
+		buf_add_u8(out, (uint8_t)*name);
+	}
+	buf_add(out, "\"", 2);
+}
+
+static void write_object(struct buf *out, uint8_t type, uint8_t what, const char *name)
+{
+	size_t begun = msg_begin(out, type);
+
+	msg_u8(out, what);
+	msg_str(out, name);
+	msg_end(out, begun);
+}
+
+void deallocate_write(struct buf *out, const struct portal *p)
+{
+	static const char own[] = "PGWEIR_deallocates";
+	size_t begun;
+
+	write_object(out, 'D', 'P', p->name);
+	begun = msg_begin(out, 'P');
+	msg_str(out, own);
+	write_text(out, p->deallocates);
+	msg_bytes(out, "\0\0", 2); /* no types */
+	msg_end(out, begun);
+	begun = msg_begin(out, 'B');
+	msg_str(out, own);
+	msg_str(out, own);
+	msg_bytes(out, "\0\0\0\0\0\0", 6); /* no formats, no values */
+	msg_end(out, begun);
+	write_object(out, 'C', 'S', own);
+	begun = msg_begin(out, 'E');
+	msg_str(out, own);
+	msg_u32(out, 0);
+	msg_end(out, begun);
+	write_object(out, 'C', 'P', own);
 }

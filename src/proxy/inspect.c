@@ -6,13 +6,12 @@
 
 #include <strings.h>
 
-#include "proxy/inventory.h"
 #include "proxy/deallocate.h"
+#include "proxy/inventory.h"
 #include "proxy/link.h"
 #include "proxy/parcel.h"
 #include "proxy/speak.h"
 #include "proxy/worker.h"
-#include "wire/sqlstate.h"
 #include "wire/reader.h"
 #include "wire/writer.h"
 
@@ -581,32 +580,12 @@ static void expect_deallocate(struct client *c, enum reply_kind kind, struct stm
 /* The client has no such name: it may be one that SQL has prepared, or none. The server is given the real thing in place of this Execute. */
 static void execute_real_deallocate(struct client *c, const struct portal *p)
 {
-	static const char own[] = OUR_NAMES "deallocates";
-	struct buf *out = to_server(c);
-	size_t begun;
-
-	write_object(out, 'D', 'P', p->name); /* fails if there is no such portal */
+	deallocate_write(to_server(c), p);
 	expect(c, REPLY_DESCRIBE, REPLY_SKIP, MARK_NONE, NULL);
-	begun = msg_begin(out, 'P');
-	msg_str(out, own);
-	deallocate_write(out, p->deallocates);
-	msg_bytes(out, "\0\0", 2); /* no types */
-	msg_end(out, begun);
 	expect(c, REPLY_PARSE, REPLY_SKIP, MARK_NONE, NULL);
-	begun = msg_begin(out, 'B');
-	msg_str(out, own);
-	msg_str(out, own);
-	msg_bytes(out, "\0\0\0\0\0\0", 6); /* no formats, no values */
-	msg_end(out, begun);
 	expect(c, REPLY_BIND, REPLY_SKIP, MARK_NONE, NULL);
-	write_object(out, 'C', 'S', own);
 	expect(c, REPLY_CLOSE, REPLY_SKIP, MARK_NONE, NULL);
-	begun = msg_begin(out, 'E');
-	msg_str(out, own);
-	msg_u32(out, 0);
-	msg_end(out, begun);
 	expect(c, REPLY_EXECUTE, REPLY_FORWARD, MARK_NONE, NULL);
-	write_object(out, 'C', 'P', own);
 	expect(c, REPLY_CLOSE, REPLY_SKIP, MARK_NONE, NULL);
 }
 
