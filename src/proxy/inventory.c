@@ -298,7 +298,7 @@ static void write_question(struct client *c, struct buf *sql)
 		buf_add_str(sql, ",true)");
 	}
 	if (c->touched & TOUCH(SETTINGS))
-		buf_add_str(sql, ";SELECT name,setting FROM pg_catalog.pg_settings WHERE source OPERATOR(pg_catalog.=) 'session'");
+		buf_add_str(sql, ";SELECT name,pg_catalog.current_setting(name,true) FROM pg_catalog.pg_settings WHERE source OPERATOR(pg_catalog.=) 'session'");
 	buf_add_u8(sql, 0);
 }
 

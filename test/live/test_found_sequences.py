@@ -218,3 +218,8 @@ def test_a_name_behind_a_portal_that_deallocates_all_is_new(same):
 def test_a_deallocate_behind_deallocate_all_finds_no_name(same):
 	same((4, [P("b", "select 1"), S]), (4, [Q("deallocate all"), Q("deallocate b")]),
 	     (4, [P("b", "select 1"), S]), (4, [P("", "deallocate all"), B("", ""), E(), *unnamed("deallocate b")]))
+
+
+def test_a_setting_that_a_function_has_set_stays_when_a_reset_of_it_is_undone(same):
+	same((1, [Q("set default_transaction_read_only to on")]), (1, [Q("do $$ begin perform set_config('work_mem', '64kB', false); end $$")]),
+	     (1, [Q("reset all; delete from prop1")]), (3, [Q("show work_mem")]), (1, [Q("show work_mem")]))

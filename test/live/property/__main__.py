@@ -18,7 +18,6 @@ def main():
 	options.add_argument("--clients", type=int, default=play.CLIENTS)
 	options.add_argument("--shrinking", type=float, default=60, help="seconds for that")
 	options.add_argument("--keep-going", action="store_true", help="report, and go on behind it")
-	options.add_argument("--later", default="", help="features the pooler does not promise yet")
 	given = options.parse_args()
 	pg = Postgres(max_connections=60).start()
 	began, start = time.monotonic(), given.start
@@ -28,7 +27,7 @@ def main():
 			try:
 				count = run.run(pg, weir, seed=given.seed, seconds=given.seconds,
 				                sequences=given.sequences, clients=given.clients, start=start,
-				                shrinking=given.shrinking, later=frozenset(given.later.split()))
+				                shrinking=given.shrinking)
 				print(f"seed {given.seed}: {count} sequences are the same, "
 				      f"{count / (time.monotonic() - began):.0f} a second")
 				return

@@ -6,7 +6,8 @@ statements and portals live on into the client's next sequence, as in a real
 session; the little that is remembered here about them only makes what is sent
 meaningful more often than chance would.
 
-What the pooler does not promise yet is behind LATER, and off.
+One client also does what ties its session to its server connection. It has one to itself, so to speak:
+the others would wait for as long as it pleases.
 """
 
 import random
@@ -16,16 +17,14 @@ from .script import B, BYTEWISE, C, D, E, F, H, P, Q, S, Turn, WHOLE, c, d, f, g
 from .spare import spare_postgresql
 from .words import NAMES, PORTALS
 
-LATER = frozenset()  # of the keys of words.LATER, and names
-
 
 class Writer:
 	"""Writes the sequences of one client."""
 
-	def __init__(self, client, later=LATER):
+	def __init__(self, client, pins=False):
 		self.client = client
 		self.table = f"prop{client}"
-		self.later = later
+		self.pins = pins
 		self.params = {}     # statement name -> kinds of its parameters, as far as we know
 
 	# --- words
@@ -35,12 +34,11 @@ class Writer:
 
 	def text(self, rng):
 		if rng.random() < 0.06:
-			return words.setting(rng), ""
+			return self.of_client(words.setting(rng)), ""
 		if rng.random() < 0.02:
 			return words.deallocate(rng), ""
 		tables = [(words.PLAIN, 30), (words.TABLE, 30), (words.SHOWN, 12), (words.WRONG, 8), (words.CONTROL, 8),
-		          (words.LARGE, 1)]
-		tables += [(rows, 5) for name, rows in words.LATER.items() if name in self.later]
+		          (words.LARGE, 1), (words.OTHERS_SHOWN, 8), (words.PINS, 25 if self.pins else 0)]
 		sql, kinds = rng.choice(rng.choices([rows for rows, _ in tables], [w for _, w in tables])[0])
 		return self.of_client(sql), kinds
 
@@ -136,7 +134,7 @@ class Writer:
 			sql, kinds = self.text(rng)
 			if kinds or "copy" in sql:
 				continue
-			if alone or "names" in self.later or not self.forgets_one(sql):
+			if alone or not self.forgets_one(sql):
 				return sql
 
 	def forgets_one(self, sql):
@@ -216,12 +214,25 @@ class Writer:
 		sql = self.of_client(rng.choice(words.COPY_OUT))
 		return [Q(sql)] if rng.random() < 0.5 else [P("", sql), B("", ""), E(""), S]
 
+	def shown(self, rng):
+		return self.of_client(rng.choice(words.SHOWN[:11] + words.OTHERS_SHOWN[:12])[0])
+
+	def tied(self, rng):
+		"""Taking and giving up what ties a session to its server, with rollbacks."""
+		texts = [self.of_client(sql) for sql, kinds in words.PINS if not kinds]
+		made = []
+		for _ in range(rng.randint(2, 6)):
+			made += self.one(rng, rng.choice([*texts, "begin", "commit", "rollback", "savepoint s1", "rollback to s1"]))
+		if rng.random() < 0.5:
+			made += [S, Q("rollback"), Q(rng.choice(["discard all", "; ".join(words.GIVE_UP[:6])])), Q("select 'free'")]
+		return made
+
 	def settings(self, rng):
 		made = []
 		for _ in range(rng.randint(1, 3)):
-			sql = words.setting(rng)
+			sql = self.of_client(words.setting(rng))
 			made += [Q(sql)] if rng.random() < 0.6 else [P("", sql), B("", ""), E(""), S]
-		sql = rng.choice(words.SHOWN[:11])[0]
+		sql = self.shown(rng)
 		return made + ([Q(sql)] if rng.random() < 0.5 else [P("", sql), B("", ""), E(""), S])
 
 	def forget(self, rng):
@@ -238,11 +249,11 @@ class Writer:
 		"""What SET did, behind savepoints and the end of the transaction."""
 		made = [Q("begin")] if rng.random() < 0.8 else []
 		for _ in range(rng.randint(2, 5)):
-			made += self.one(rng, rng.choice([words.setting(rng), words.setting(rng), "savepoint s1", "rollback to s1",
+			made += self.one(rng, rng.choice([self.of_client(words.setting(rng)), self.of_client(words.setting(rng)), "savepoint s1", "rollback to s1",
 			                                  "release s1", "savepoint s2", "rollback to s2", "select 1/0"]))
 			if rng.random() < 0.3:
-				made += self.one(rng, rng.choice(words.SHOWN[:11])[0])
-		return [*made, Q(rng.choice(["commit", "rollback", "commit and chain"])), *self.one(rng, rng.choice(words.SHOWN[:11])[0])]
+				made += self.one(rng, self.shown(rng))
+		return [*made, Q(rng.choice(["commit", "rollback", "commit and chain"])), *self.one(rng, self.shown(rng))]
 
 	def changed_table(self, rng):
 		"""A statement whose result changes under it (0A000), in one transaction: it is on this server for sure."""
@@ -292,7 +303,7 @@ class Writer:
 		        (self.settings, 10), (self.forget, 6), (self.stray, 3), (self.call, 2)]
 		if not inside:
 			acts += [(self.transaction, 25), (self.fetch, 6), (self.cursor, 4), (self.undone_settings, 6),
-			         (self.changed_table, 3), (self.new_table, 3), (self.leave, 2)]
+			         (self.changed_table, 3), (self.new_table, 3), (self.leave, 2), (self.tied, 60 if self.pins else 0)]
 		return rng.choices([a for a, _ in acts], [w for _, w in acts])[0](rng)
 
 	def ending(self, rng):

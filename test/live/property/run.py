@@ -22,9 +22,9 @@ def round_seed(seed, number):
 
 
 def run(pg, weir, *, seed, sequences=None, seconds=None, clients=play.CLIENTS, say=print,
-        shrinking=60, later=generate.LATER, every=5000, start=0):
+        shrinking=60, every=5000, start=0):
 	"""The number of sequences played. Each round of one sequence per client has a seed of its own."""
-	writers = [generate.Writer(client, later) for client in range(clients)]
+	writers = [generate.Writer(client, pins=client == play.PINNING) for client in range(clients)]
 	play.make_tables(pg)
 	direct, through = play.Direct(pg), play.Through(weir)
 	began, count, number, recent = time.monotonic(), 0, start, []

@@ -23,6 +23,17 @@ SETTINGS = {
 	"client_encoding": ["UTF8", "utf-8", "LATIN1", "win1252", "SQL_ASCII", "nosuch"],
 }
 
+# ... and some that it does not.
+OTHERS = {
+	# The tables stay in sight: where a statement has to be prepared again it is read under the path of that moment (documented).
+	"search_path": ["public", "nowhere, public", '"$user", public', "pg_catalog, public", '"a ""b", public'],
+	"work_mem": ["1MB", "2048", "-5", "64kB"], "extra_float_digits": ["0", "1", "3", "99"],
+	"bytea_output": ["escape", "hex", "odd"], "client_min_messages": ["error", "notice", "warning"],
+	"statement_timeout": ["1min", "50000", "0"], "default_transaction_isolation": ["serializable", "repeatable read"],
+	"role": ["app", "none", "nobody"], "app.c{n}": ["one", "it's", "\\ and \u00e4", "; select 1 --", "", "z" * 2000],
+	"enable_seqscan": ["off", "on"], "row_security": ["off", "on"], "check_function_bodies": ["off", "on"],
+}
+
 PLAIN = [
 	("select 1", ""), ("select 'one' as x, null, ''", ""), ("select $1::int * 10", "i"),
 	("select $1::text, $2::int", "ti"), ("select generate_series(1, 7)", ""),
@@ -55,6 +66,15 @@ SHOWN = [
 	("show transaction_read_only", ""), ("show standard_conforming_strings", ""), ("show client_encoding", ""),
 	("select $1::timestamptz", "z"), ("select to_timestamp($1::int)", "i"),
 ]
+OTHERS_SHOWN = [
+	("show search_path", ""), ("show work_mem", ""), ("select 0.1::float4, 1.1::float8 / 3", ""), ("select '\\x0141'::bytea", ""),
+	("show statement_timeout", ""), ("show transaction_isolation", ""), ("show default_transaction_isolation", ""),
+	("select current_user, session_user", ""), ("show role", ""), ("show enable_seqscan", ""), ("show client_min_messages", ""),
+	# A name of the application's own is the empty string and not unknown where it was set once: documented.
+	("select coalesce(current_setting('app.c{n}', true), '')", ""), ("select current_setting($1)", "g"),
+	("select set_config($1, $2, false)", "hv"), ("select current_schemas(false)", ""),
+	("select pg_advisory_xact_lock({n})", ""), ("drop table if exists nosuch", ""),
+]
 WRONG = [
 	("selekt 1", ""), ("select 1/0", ""), ("select nosuch", ""), ("select * from nosuch", ""),
 	("select 1; select 2", ""), ("select $1", "t"), ("insert into {t} values (null)", ""),
@@ -69,18 +89,21 @@ CONTROL = [
 	("set transaction read only", ""), ("end", ""), ("abort", ""), ("set constraints all immediate", ""),
 	("begin isolation level repeatable read", ""), ("savepoint s2", ""), ("rollback to savepoint s2", ""),
 ]
-# What the pooler does not promise yet; see generate.LATER.
-LATER = {
-	"unreported": [("set search_path to nowhere", ""), ("set work_mem to '1MB'", ""), ("show work_mem", ""),
-	               ("set statement_timeout to 12345", ""), ("show statement_timeout", "")],
-	"temp": [("create temp table tt (x int)", ""), ("select count(*) from tt", ""),
-	         ("drop table if exists tt", "")],
-	"hold": [("declare h cursor with hold for select generate_series(1, 9)", ""), ("fetch 2 from h", ""),
-	         ("close h", "")],
-	"locks": [("select pg_advisory_lock({n})", ""), ("select pg_advisory_unlock({n})", "")],
-	"listen": [("listen ch{n}", ""), ("notify ch{n}, 'x'", ""), ("unlisten *", "")],
-	"prepare": [("prepare sp as select 5", ""), ("execute sp", ""), ("deallocate sp", "")],
-}
+# What ties a session to its server.
+PINS = [
+	("listen ch{n}", ""), ("listen \"Other\"", ""), ("notify ch{n}, 'x'", ""), ("select pg_notify('ch{n}', $1)", "s"),
+	("unlisten *", ""), ("unlisten ch{n}", ""),
+	("select pg_advisory_lock({n})", ""), ("select pg_advisory_unlock({n})", ""), ("select pg_try_advisory_lock($1)", "i"),
+	("select pg_advisory_lock_shared({n}, 1)", ""), ("select pg_advisory_unlock_all()", ""),
+	("create temp table tt (x int)", ""), ("insert into tt values (1)", ""), ("select count(*) from tt", ""),
+	("drop table if exists tt", ""), ("create temp table tc (x int) on commit drop", ""),
+	("create temp view tv as select 5 as x", ""), ("select x from tv", ""), ("drop view tv", ""),
+	("declare h cursor with hold for select generate_series(1, 9)", ""), ("fetch 2 from h", ""), ("close h", ""),
+	("close all", ""), ("prepare sp as select 5", ""), ("prepare sq(int) as select $1 * 2", ""), ("execute sp", ""),
+	("execute sq(4)", ""), ("deallocate sp", ""), ("deallocate sq", ""),
+]
+GIVE_UP = ["unlisten *", "select pg_advisory_unlock_all()", "drop table if exists tt", "drop view if exists tv", "close all",
+           "deallocate all", "discard all", "discard temp"]
 
 COPY_OUT = ["copy (select * from {t} order by id) to stdout", "copy (select generate_series(1, 4)) to stdout",
             "copy (select 1 / (2 - g) from generate_series(1, 4) g) to stdout", "copy (select 1 where false) to stdout",
@@ -100,6 +123,12 @@ def value(rng, kind):
 		return str(rng.randint(0, 4))
 	if kind == "l":
 		return str(rng.choice([10, 4000, 5000, 35000, 150000]))
+	if kind == "g":
+		return rng.choice(["work_mem", "search_path", "TimeZone", "bytea_output", "nosuch"])
+	if kind == "h":
+		return rng.choice(["work_mem", "TimeZone", "bytea_output", "nosuch"])
+	if kind == "v":
+		return rng.choice(["3MB", "UTC", "hex", "Asia/Tokyo"])
 	if kind == "z":
 		return rng.choice(["2020-01-02 03:04", "2001-02-03 04:05+06"])
 	return rng.choice(["word", "o'clock", "b\\s", "\u00fc", "\u20ac", "x" * rng.choice([1, 50, 3000]),
@@ -113,16 +142,19 @@ def quoted(value):
 
 
 def setting(rng):
-	name = rng.choice(list(SETTINGS))
-	word = rng.choice(SETTINGS[name])
-	to = word if name == "datestyle" and rng.random() < 0.7 else quoted(word)
+	of = SETTINGS if rng.random() < 0.6 else OTHERS
+	name = rng.choice(list(of))
+	word = rng.choice(of[name])
+	to = word if name == "search_path" or (name == "datestyle" and rng.random() < 0.7) else quoted(word)
 	if rng.random() < 0.1:
 		zone = rng.choice(["default", "local", "3", "-3.5", "interval '-08:00' hour to minute", quoted(word)])
 		return f"/* so */ set time zone {zone}"
 	return rng.choice([
 		f"set {name} to {to}", f"SET SESSION {name} = {to}", f"set local {name} to {to}",
 		f"set {name} to {to}", f"select set_config('{name}', {quoted(word)}, {rng.choice(['true', 'false'])})",
-		f"reset {name}", f"set {name} to default", f"set {name} from current", "reset all",
+		f"reset {name}", f"set {name} to default", "reset all",
+		# Of an application's own name that is not set it hangs on the server connection whether it is known: documented.
+		f"set {name} from current" if "." not in name else f"set {name} to {to}",
 		"set session characteristics as transaction read only",
 		"set session characteristics as transaction read write",
 	])
