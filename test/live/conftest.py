@@ -6,7 +6,7 @@ pooler    makes poolers: pooler(settings={...}, orgs={...}); stopped and judged 
 clean     after the test every pooler must be at rest (see Pooler.assert_clean)
 certs     a certificate authority
 
-Marks: `pgweir("reason")` for what the stand-in cannot do.
+Marks: `takes(seconds)` for a test that may take longer than others; `pgweir("reason")` for what the stand-in cannot do.
 """
 
 import faulthandler
@@ -28,6 +28,7 @@ TEST_LIMIT = float(os.environ.get("PGWEIR_TEST_LIMIT", "1200" if LONG else "120"
 
 def pytest_configure(config):
 	config.addinivalue_line("markers", "pgweir(reason): what Debian's pgbouncer cannot do")
+	config.addinivalue_line("markers", "takes(seconds): it may take this long")
 	config.addinivalue_line("markers", "apart: no pgweir runs in it, so test/run leaves it to the default build")
 
 
@@ -50,7 +51,9 @@ def pytest_collection_modifyitems(items):
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item):
 	# The last resort: a test that hangs in spite of its limits shows where, and the run ends.
-	faulthandler.dump_traceback_later(TEST_LIMIT * float(os.environ.get("PGWEIR_SLOW", "1")),
+	mark = item.get_closest_marker("takes")
+	limit = max(TEST_LIMIT, mark.args[0] if mark else 0)
+	faulthandler.dump_traceback_later(limit * float(os.environ.get("PGWEIR_SLOW", "1")),
 	                                  exit=True, file=sys.__stderr__)
 	yield
 	faulthandler.cancel_dump_traceback_later()

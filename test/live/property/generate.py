@@ -130,6 +130,8 @@ class Writer:
 		return [Q(self.unbound(rng))]
 
 	def unbound(self, rng, alone=True):
+		if rng.random() < 0.05:
+			return rng.choice(words.READ_ONCE)
 		while True:
 			sql, kinds = self.text(rng)
 			if kinds or "copy" in sql:
@@ -291,6 +293,9 @@ class Writer:
 
 	def transaction(self, rng):
 		made = self.one(rng, rng.choice(["begin", "begin", "begin read only", "start transaction"]))
+		if rng.random() < 0.1:
+			# Never behind a Describe: what is prepared ahead for it has taken the transaction's snapshot (documented).
+			made = [S, Q("rollback"), *self.one(rng, "begin isolation level repeatable read")]
 		for _ in range(rng.randint(1, 4)):
 			made += self.act(rng, inside=True)
 			if rng.random() < 0.25:
