@@ -29,6 +29,6 @@ struct portal {
 struct portal *portal_find(const struct client *c, const char *name); /* NULL: it does nothing of the kind */
 void portal_bound(struct client *c, const char *name, const char *deallocates, bool forgets);
 /* The messages that deallocate the name on the server: Describe of the portal, which fails if there is no such portal, then Parse, Bind, Close
- * of the statement, Execute, Close of the portal, under a name of ours. */
+ * of the statement, Execute, Close of the portal, under a name of ours; then Execute of the portal itself, which can be run once only. */
 void deallocate_write(struct buf *out, const struct portal *p);
 void portals_clear(struct client *c); /* they end with their transaction */

@@ -124,6 +124,15 @@ static void write_object(struct buf *out, uint8_t type, uint8_t what, const char
 	msg_end(out, begun);
 }
 
+static void write_execute(struct buf *out, const char *portal)
+{
+	size_t begun = msg_begin(out, 'E');
+
+	msg_str(out, portal);
+	msg_u32(out, 0);
+	msg_end(out, begun);
+}
+
 void deallocate_write(struct buf *out, const struct portal *p)
 {
 	static const char own[] = "PGWEIR_deallocates";
@@ -141,9 +150,7 @@ void deallocate_write(struct buf *out, const struct portal *p)
 	msg_bytes(out, "\0\0\0\0\0\0", 6); /* no formats, no values */
 	msg_end(out, begun);
 	write_object(out, 'C', 'S', own);
-	begun = msg_begin(out, 'E');
-	msg_str(out, own);
-	msg_u32(out, 0);
-	msg_end(out, begun);
+	write_execute(out, own);
 	write_object(out, 'C', 'P', own);
+	write_execute(out, p->name);
 }

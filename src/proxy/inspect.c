@@ -587,6 +587,7 @@ static void execute_real_deallocate(struct client *c, const struct portal *p)
 	expect(c, REPLY_CLOSE, REPLY_SKIP, MARK_NONE, NULL);
 	expect(c, REPLY_EXECUTE, REPLY_FORWARD, MARK_NONE, NULL);
 	expect(c, REPLY_CLOSE, REPLY_SKIP, MARK_NONE, NULL);
+	expect(c, REPLY_EXECUTE, REPLY_SKIP, MARK_NONE, NULL);
 }
 
 /* A portal that deallocates a name. */
@@ -601,9 +602,9 @@ static enum inspected execute_deallocate(struct client *c, struct portal *p, con
 	if (names_are_open(c->server))
 		return hold_for_names(c);
 	n = stmt_name_find(&c->stmts, p->deallocates);
+	p->was_run = true;
 	if (n) {
 		expect_deallocate(c, REPLY_EXECUTE, n);
-		p->was_run = true;
 		return INSPECT_DONE;
 	}
 	execute_real_deallocate(c, p);

@@ -223,3 +223,8 @@ def test_a_deallocate_behind_deallocate_all_finds_no_name(same):
 def test_a_setting_that_a_function_has_set_stays_when_a_reset_of_it_is_undone(same):
 	same((1, [Q("set default_transaction_read_only to on")]), (1, [Q("do $$ begin perform set_config('work_mem', '64kB', false); end $$")]),
 	     (1, [Q("reset all; delete from prop1")]), (3, [Q("show work_mem")]), (1, [Q("show work_mem")]))
+
+
+def test_a_portal_deallocates_once(same):
+	same((0, [Q("prepare sp as select 5"), P("d", "select 1"), S]), (0, [P("", "deallocate sp"), B("", ""), E(), E(), S]),
+	     (0, [P("", "deallocate d"), B("", ""), E(), E(), S, D("S", "d"), S, Q("execute sp")]))
