@@ -70,7 +70,7 @@ SHOWN = [
 	("select $1::timestamptz", "z"), ("select to_timestamp($1::int)", "i"),
 ]
 OTHERS_SHOWN = [
-	("show search_path", ""), ("show work_mem", ""), ("select 0.1::float4, 1.1::float8 / 3", ""), ("select '\\x0141'::bytea", ""),
+	("show search_path", ""), ("show work_mem", ""), ("select 0.1::float4, 1.1::float8 / 3", ""), ("select decode('0141', 'hex')", ""),
 	("show statement_timeout", ""), ("show transaction_isolation", ""), ("show default_transaction_isolation", ""),
 	("select current_user, session_user", ""), ("show role", ""), ("show enable_seqscan", ""), ("show client_min_messages", ""),
 	# A name of the application's own is the empty string and not unknown where it was set once: documented.
