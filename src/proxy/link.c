@@ -244,6 +244,7 @@ void link_part(struct client *c)
 	c->holding = false;
 	c->xact_at = 0;
 	c->deadline_query = c->deadline_xact = 0;
+	speak_sync(c);
 	speak_visit_end(c);
 	link_idle(c);
 	client_move(c, CLIENT_IDLE);

@@ -209,9 +209,16 @@ static bool obey(struct client *c, const uint8_t *sql, size_t len)
 	char id[ORG_ID_MOST + 1];
 	bool ok = true;
 
-	if (text_tells(c, sql, len, &st, id) == TOLD_ILLEGAL)
+	switch (text_tells(c, sql, len, &st, id)) {
+	case TOLD_NOTHING: /* any more: a reload has changed what application_name means */
+		break;
+	case TOLD_ORG:
+		ok = change(c, id, &err);
+		break;
+	case TOLD_ILLEGAL:
 		ok = err_set(&err, SQLSTATE_LOGIN, "illegal org id in \"%.100s\": 1 to %d characters of A-Z a-z 0-9 _ . : - are expected", st.value, ORG_ID_MOST);
-	ok = ok && change(c, id, &err);
+		break;
+	}
 	if (!ok) {
 		report_error(to_client(c), "ERROR", err.sqlstate, "%s", err.text);
 		return false;

@@ -159,6 +159,25 @@ def test_a_change_and_a_query_in_one_batch(weir):
 		== "1 2 C(SET) 1 2 D[two] C(SELECT 1) Z(I)"
 
 
+def test_a_portal_of_a_change_ends_with_its_transaction(weir):
+	a = weir.raw(params={"x-org-id": "one"})
+	assert a.talk(P("", "set pgweir.org = 'two'"), B(), P("", "select 1"), B(), E(), S) == "1 2 1 2 D[1] C(SELECT 1) Z(I)"
+	assert a.talk(E(), S) == "E(34000) Z(I)"
+	assert org_of(weir, a) == "one"
+
+
+def test_a_prepared_change_of_name_is_only_that_when_a_reload_says_so(pg, pooler):
+	one = pooler(settings={"org_guc": "app.current_org"})
+	a, b = one.raw(params={"x-org-id": "one"}), one.raw(params={"x-org-id": "one"})
+	a.talk(P("s", "set application_name = 'org=two'"), S)
+	b.talk(P("", "set application_name = 'org=two'"), S)
+	one.settings["org_sources"] = "startup"
+	one.reload()
+	for client, name in ((a, "s"), (b, "")):
+		assert client.talk(B("", name), E(), S) == "2 C(SET) Z(I)"
+		assert (client.params["application_name"], org_of(one, client)) == ("org=two", "one")
+
+
 def test_a_pinned_client_does_not_change_its_org(weir):
 	a = weir.raw(params={"x-org-id": "one"})
 	a.query("listen x")
