@@ -42,6 +42,8 @@ void link_keep_start(struct client *c, int i);
 void link_start_values(struct client *c);
 /* The client has no server and nothing to do: client_idle_timeout runs. */
 void link_idle(struct client *c);
+/* The transaction is over, and the two stay together: the client is pinned. */
+void link_stay(struct client *c);
 /* The transaction is over: the server goes back, the client is idle. */
 void link_part(struct client *c);
 /* The server says that its statements are gone: DEALLOCATE ALL, DISCARD ALL. Those whose Parse stands behind it are not. */

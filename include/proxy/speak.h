@@ -53,3 +53,5 @@ void speak_visit_end(struct client *c); /* its transaction is over */
 void speak_free(struct client *c);
 /* The parameters that pgweir itself sets for the client (org_guc) are put among c->named. */
 void speak_name_org(struct client *c);
+/* RESET ALL is about to go to the client's server, and resets org_guc as well: it is set again when the transaction is over. */
+void speak_org_is_reset(struct client *c);

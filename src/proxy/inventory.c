@@ -129,7 +129,9 @@ static void read_name(void *arg, const char *name, const char *value, enum touch
 {
 	struct reading *r = arg;
 
-	if (name && !r->refused && !speak_may_set(r->client, name, value, r->err))
+	if (!name)
+		speak_org_is_reset(r->client);
+	else if (!r->refused && !speak_may_set(r->client, name, value, r->err))
 		r->refused = true;
 	if (!r->refused && how != TOUCH_LOCAL && inventory_watches(r->client))
 		note_name(r->client, name, how);
@@ -511,7 +513,7 @@ static void answered(struct client *c, bool all)
 		s->stale = true; /* nothing unloads a library */
 	stream_resume(&c->stream);
 	if (ties)
-		relay_watch_idle(c);
+		link_stay(c);
 	else if (all)
 		link_part(c);
 	else

@@ -234,6 +234,12 @@ void link_idle(struct client *c)
 		sweep_set(c);
 }
 
+void link_stay(struct client *c)
+{
+	c->link_due = c->gucs.set != 0 || c->named != c->server->named; /* they may be other than the server's since a RESET */
+	relay_watch_idle(c);
+}
+
 void link_part(struct client *c)
 {
 	struct server *s = c->server;

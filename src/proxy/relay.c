@@ -117,8 +117,7 @@ static void part_or_stay(struct client *c)
 		link_part(c);
 		return;
 	case INVENTORY_STAY:
-		c->link_due = c->gucs.set != 0; /* they may be other than the server's since a RESET */
-		relay_watch_idle(c);
+		link_stay(c);
 		return;
 	case INVENTORY_ASKING:
 		return;
@@ -507,7 +506,11 @@ static bool client_ready(struct server *s, struct client *c)
 	}
 	if (s->status == 'I')
 		portals_clear(c);
-	return c->mode != POOL_SESSION && server_is_clean(s);
+	if (c->mode == POOL_SESSION) {
+		c->link_due = s->status == 'I' && c->named != s->named; /* org_guc, since a RESET ALL */
+		return false;
+	}
+	return server_is_clean(s);
 }
 
 static bool breaks_statement_mode(const struct server *s, const struct client *c)

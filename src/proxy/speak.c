@@ -138,6 +138,14 @@ void speak_name_org(struct client *c)
 		c->named = guc_list_with(c->named, &c->worker->guc_book, guc, c->org->id);
 }
 
+void speak_org_is_reset(struct client *c)
+{
+	const char *guc = c->worker->setup->conf->set.org_guc;
+
+	if (guc[0])
+		c->server->named = guc_list_with(c->server->named, &c->worker->guc_book, guc, NULL);
+}
+
 static void enter(struct client *c, struct org *org, struct pool *pool)
 {
 	c->org = org;

@@ -5,7 +5,7 @@ import pytest
 from rig.limits import until
 from rig.pooler import CONSOLE_PASSWORDS
 from rig.postgres import PASSWORDS
-from rig.raw import B, D, E, P, Q, S, ServerError
+from rig.raw import B, C, D, E, P, Q, S, ServerError
 
 pytestmark = [pytest.mark.usefixtures("clean"), pytest.mark.pgweir("no orgs there")]
 
@@ -268,6 +268,28 @@ def test_org_guc_is_never_left_over(pg, pooler, features, mode):
 		for org, client in clients.items():
 			assert org_of(one, client) == org
 			assert refused(lambda: client.query("set app.current_org = 'x'")).sqlstate == "42501"
+
+
+@pytest.mark.parametrize("reset", ["reset all", "discard all", "begin; reset all; rollback", "begin; reset all; commit"])
+@pytest.mark.parametrize("features", ["pin", "allow"])
+@pytest.mark.parametrize("mode", ["transaction", "session", "pinned"])
+def test_org_guc_is_there_again_after_a_reset(pg, pooler, features, mode, reset):
+	one = pooler(settings={"default_pool_size": 1, "org_guc": "app.current_org", "session_features": features, "pool_mode": "session" if mode == "session" else "transaction"})
+	a, other = one.raw(params={"x-org-id": "one"}), one.raw(params={"x-org-id": "two"})
+	for _ in range(2):
+		if mode == "pinned":
+			a.query("listen x")
+		assert org_of(one, a) == "one"
+		a.query(reset)
+		if mode == "pinned":
+			a.query("listen x")
+		assert org_of(one, a) == "one"
+		assert a.talk(P("s", "reset all"), B("", "s"), E(), C("S", "s"), S) == "1 2 C(RESET) 3 Z(I)"
+		assert org_of(one, a) == "one"
+		if mode == "transaction":
+			assert org_of(one, other) == "two"
+			a.query(reset)
+			assert org_of(one, one.raw(params={"x-org-id": "one"})) == "one"
 
 
 def test_one_connection_serves_a_thousand_orgs(pg, pooler):
