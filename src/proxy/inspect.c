@@ -12,6 +12,8 @@
 #include "proxy/parcel.h"
 #include "proxy/speak.h"
 #include "proxy/worker.h"
+#include "sql/touch.h"
+#include "wire/sqlstate.h"
 #include "wire/reader.h"
 #include "wire/writer.h"
 
@@ -453,7 +455,7 @@ static const uint8_t *touching_text(struct client *c, const char *name)
 
 #define TOUCHING_BIND_MOST (64 * 1024) /* the values of a larger one are not looked at */
 
-/* Behind the names of a Bind: format codes, then the values. */
+/* Behind the names of a Bind, and the OID of a FunctionCall: format codes, then the values. */
 static bool note_values(struct client *c, const uint8_t *p, const uint8_t *end, struct err *err)
 {
 	struct reader r = reader_of(p, (size_t)(end - p));
@@ -712,6 +714,36 @@ static enum inspected inspect_query(struct client *c, const uint8_t *p, const st
 	return INSPECT_DONE;
 }
 
+static enum inspected refuse_call(struct client *c, const struct frame *f, const struct err *err, uint32_t *used)
+{
+	struct buf *out = to_server(c);
+	size_t begun = msg_begin(out, 'F');
+
+	msg_bytes(out, "\0\0\0\0\0\0\0\0\0\0", 10); /* no function has OID 0; no formats, no values, result as text */
+	msg_end(out, begun);
+	expect_refused(c, REPLY_CALL, err);
+	*used = f->size;
+	return INSPECT_DONE;
+}
+
+/* A function called by its OID has no text, but may set a setting or take a lock like any other. */
+static enum inspected inspect_call(struct client *c, const uint8_t *p, const struct frame *f, uint32_t *used, uint32_t *want)
+{
+	struct reader r = reader_of(p + FRAME_HEAD, f->have - FRAME_HEAD);
+	const char *text = touch_text_of_call(read_u32(&r));
+	bool waits = r.bad || (text && f->size <= TOUCHING_BIND_MOST);
+	struct err err;
+
+	if (waits && f->have < f->size && inventory_reads(c)) {
+		*want = r.bad && f->size > FRAME_HEAD + 4 ? FRAME_HEAD + 4 : f->size;
+		return INSPECT_MORE;
+	}
+	if (text && inventory_reads(c) && !(note_values(c, r.p, r.end, &err) && inventory_note(c, (const uint8_t *)text, strlen(text), &err)))
+		return refuse_call(c, f, &err, used);
+	expect(c, REPLY_CALL, REPLY_FORWARD, MARK_NONE, NULL);
+	return INSPECT_DONE;
+}
+
 static bool is_bind_of_unnamed(const struct frame *f, const uint8_t *body)
 {
 	const uint8_t *portal_end = text_end(body, f->have - FRAME_HEAD);
@@ -823,8 +855,7 @@ enum inspected inspect_message(struct client *c, const uint8_t *p, const struct 
 	case 'd':
 		return inspect_copy_data(c);
 	case 'F':
-		expect(c, REPLY_CALL, REPLY_FORWARD, MARK_NONE, NULL);
-		return INSPECT_DONE;
+		return inspect_call(c, p, f, used, want);
 	case 'c':
 	case 'f':
 		return copy_ends(c);

@@ -319,6 +319,21 @@ static const struct {
 	{"pg_advisory_unlock", true}, {"pg_advisory_unlock_shared", true}, {"pg_advisory_unlock_all", true},
 };
 
+/* The OIDs are PostgreSQL's own (pg_proc.dat), the same in every version; each lock function is there for one key and for two. */
+const char *touch_text_of_call(uint32_t oid)
+{
+	switch (oid) {
+	case 2078:
+		return "SELECT set_config($1, $2, $3)";
+	case 2880 ... 2883: case 2886 ... 2889:
+		return "SELECT pg_advisory_lock($1)";
+	case 2884 ... 2885: case 2890 ... 2892:
+		return "SELECT pg_advisory_unlock($1)";
+	default:
+		return NULL;
+	}
+}
+
 static void read_function(struct finder *f, const char *name)
 {
 	if (strcmp(name, "set_config") == 0) {

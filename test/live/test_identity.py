@@ -5,7 +5,7 @@ import pytest
 from rig.limits import until
 from rig.pooler import CONSOLE_PASSWORDS
 from rig.postgres import PASSWORDS
-from rig.raw import B, C, D, E, P, Q, S, ServerError
+from rig.raw import B, C, D, E, F, P, Q, S, ServerError
 
 pytestmark = [pytest.mark.usefixtures("clean"), pytest.mark.pgweir("no orgs there")]
 
@@ -254,6 +254,7 @@ def test_org_guc_is_the_poolers_to_set(weir):
 		assert refused(lambda: a.query(sql)).sqlstate == "42501"
 		assert org_of(weir, a) == "one"
 	assert a.talk(P("", "select set_config($1, $2, false)"), B("", "", "app.current_org", "two"), E(), S) == "1 E(42501) Z(I)"
+	assert a.talk(F(2078, "app.current_org", "two", "f")) == "E(42501) Z(I)" # the OID of set_config
 	for sql in ("reset all", "discard all"):
 		a.query(sql)
 		assert org_of(weir, a) == "one"

@@ -6,7 +6,7 @@ Other clients use other connections meanwhile; SHOW CLIENTS says who is pinned, 
 import pytest
 
 from rig.limits import until
-from rig.raw import B, E, P, Q, S, ServerError
+from rig.raw import B, E, F, P, Q, S, ServerError
 
 pytestmark = [pytest.mark.usefixtures("clean"), pytest.mark.pgweir("no pins there")]
 
@@ -263,3 +263,29 @@ def test_pause_waits_for_pinned_clients_and_kill_ends_them(two):
 	assert "57P01" in a.read_eof()
 	two.admin("RESUME app")
 	until("nobody is pinned", lambda: pinned(two) == [], 3)
+
+
+LOCK, LOCK_OF_TWO, UNLOCK, UNLOCK_ALL = 2880, 2886, 2884, 2892 # OIDs
+
+
+@pytest.mark.parametrize("how", [(LOCK, "5"), (LOCK_OF_TWO, "5", "6")], ids=["one_key", "two_keys"])
+def test_a_lock_taken_by_a_function_call_ties_too(two, how):
+	a, b = two.raw(), two.raw()
+	assert a.talk(F(*how)) == "V Z(I)"
+	mine = pid(a)
+	assert pid(b) != mine and pinned(two) == ["advisory_lock"]
+	if how[0] == LOCK:
+		assert a.talk(F(UNLOCK, "5")) == "V Z(I)"
+	else:
+		assert a.talk(F(UNLOCK_ALL)) == "V Z(I)"
+	until("nobody is pinned", lambda: not pinned(two), 2)
+
+
+def test_a_lock_taken_by_a_function_call_is_refused_too(pg, pooler):
+	one = pooler(settings={"session_features": "reject"})
+	a = one.raw()
+	assert a.talk(F(LOCK, "5")) == "E(0A000) Z(I)"
+	a.query("begin")
+	assert a.talk(F(LOCK, "5")) == "E(0A000) Z(E)"
+	a.query("rollback")
+	assert a.talk(F(1598)) == "V Z(I)" # random()

@@ -6,7 +6,7 @@ where after each transaction another client uses the only server connection. Bot
 
 import pytest
 
-from rig.raw import B, E, P, Q, Raw, S, ServerError
+from rig.raw import B, E, F, P, Q, Raw, S, ServerError
 
 pytestmark = [pytest.mark.usefixtures("clean"), pytest.mark.pgweir("only reported settings follow there")]
 
@@ -318,3 +318,16 @@ def test_settings_do_not_cross_to_another_org(pg, pooler):
 		assert b.value("select coalesce(current_setting('my.own', true), '')") == ""
 		assert a.value("show search_path") == "a"
 		assert a.value("show my.own") == "secret"
+
+
+def test_a_setting_made_by_a_function_call_follows(one):
+	a, b = one.raw(), one.raw()
+	set_config = 2078 # OID
+	for cut in (1, 8, 20):
+		call = F(set_config, "work_mem", "7MB", "f") + F(set_config, "my.call", "x", "f")
+		a.send_split(call, range(0, len(call), cut))
+		assert a.read_ready(2) == "V Z(I) V Z(I)"
+		assert b.value("show work_mem") != "7MB"
+		assert not b.value("select current_setting('my.call', true)")
+		assert a.query("select current_setting('work_mem'), current_setting('my.call')") == [["7MB", "x"]]
+		a.query("reset all")
