@@ -13,6 +13,7 @@ struct guc_list {
 	int refs;
 	int n;
 	uint64_t meaning; /* a hash of those that may change what a text means to PostgreSQL's parser; 0: none */
+	bool temporary;   /* search_path names pg_temp: what is created without a word about it may be temporary */
 	struct guc_item items[];
 };
 

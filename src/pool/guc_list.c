@@ -71,6 +71,12 @@ static uint64_t meaning_of(const struct guc_list *l)
 	return hash;
 }
 
+static bool names_pg_temp(const struct guc_list *l)
+{
+	const struct guc_value *path = guc_list_find(l, "search_path");
+	return path && strstr(path->text, "pg_temp");
+}
+
 static void add(struct guc_list *l, struct guc_value *name, struct guc_value *value)
 {
 	l->items[l->n++] = (struct guc_item){name, value};
@@ -95,6 +101,7 @@ struct guc_list *guc_list_with(struct guc_list *old, struct guc_book *b, const c
 	if (value)
 		add(l, guc_of(b, name), guc_of(b, value));
 	l->meaning = meaning_of(l);
+	l->temporary = names_pg_temp(l);
 	guc_list_drop(&old);
 	return l;
 }

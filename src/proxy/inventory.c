@@ -346,6 +346,8 @@ enum inventory_next inventory_next(struct client *c)
 {
 	unsigned due = c->ties ? TOUCH_ALL_TIES | TOUCH(GIVES) : ~TOUCH(GIVES);
 
+	if (c->named && c->named->temporary)
+		touch(c, TOUCH(TEMP));
 	if (c->touched & due) {
 		ask(c);
 		return INVENTORY_ASKING;

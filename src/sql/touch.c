@@ -184,6 +184,7 @@ bool touch_may(const uint8_t *sql, size_t len, enum touch_look look)
 struct finder {
 	struct scan scan;
 	enum token token;
+	struct span text; /* of the statement */
 	struct touches *out;
 	touch_name_fn name;
 	void *arg;
@@ -246,6 +247,18 @@ static bool argument_is(struct finder *f, const char *lower)
 	return is && n == 1;
 }
 
+/* Where search_path names pg_temp, CREATE TABLE makes temporary tables without saying so. */
+static void found_path(struct finder *f, const char *name)
+{
+	const uint8_t *end = f->text.p + f->text.len;
+
+	if (strcmp(name, "search_path") != 0)
+		return;
+	for (const uint8_t *at = f->text.p; (at = memchr(at, '_', (size_t)(end - at))) != NULL; at++)
+		if (stands_before(f->text.p, at, "pg") && low(at, end, 1) == 't')
+			f->out->asks |= TOUCH(TEMP);
+}
+
 /* Behind the name set_config. One that says for certain that it is local has no effect beyond its transaction. */
 static void read_set_config(struct finder *f)
 {
@@ -265,10 +278,12 @@ static void read_set_config(struct finder *f)
 	if (at_punct(f, ','))
 		advance(f);
 	bool local = argument_is(f, "true");
-	if (known)
+	if (known) {
 		found_name(f, name, NULL, local ? TOUCH_LOCAL : TOUCH_SET);
-	else if (!local)
+		found_path(f, name);
+	} else if (!local) {
 		f->out->asks |= TOUCH(SETTINGS);
+	}
 }
 
 bool touch_is_own_name(const uint8_t *name, size_t len)
@@ -430,9 +445,11 @@ static void read_statement(struct finder *f, const struct statement *st)
 	switch (st->kind) {
 	case STATEMENT_SET:
 		found_name(f, st->name, st->has_value ? st->value : NULL, st->is_default ? TOUCH_RESET : TOUCH_SET);
+		found_path(f, st->name);
 		break;
 	case STATEMENT_SET_LOCAL:
 		found_name(f, st->name, NULL, TOUCH_LOCAL);
+		found_path(f, st->name);
 		break;
 	case STATEMENT_SET_OTHER:
 		if (st->name[0])
@@ -479,7 +496,7 @@ struct touches touch_find(const uint8_t *sql, size_t len, touch_name_fn name, vo
 	struct statement st;
 
 	while (statement_next(&scan, &st)) {
-		struct finder f = {.scan = scan_of(st.text.p, st.text.len), .out = &out, .name = name, .arg = arg};
+		struct finder f = {.scan = scan_of(st.text.p, st.text.len), .text = st.text, .out = &out, .name = name, .arg = arg};
 		advance(&f);
 		read_statement(&f, &st);
 		if (out.asks & TOUCH(SETTINGS))
