@@ -76,6 +76,7 @@ struct client {
 	uint16_t touched;          /* TOUCH() bits: what that may be */
 	uint16_t ties;             /* TOUCH() bits: what ties it to its server; it counts in org->pinned then */
 	bool loaded;               /* a library: tied for good */
+	bool unlisted;             /* it set more than can be remembered by name: tied until DISCARD ALL */
 	bool unread_text;          /* a text passed of which the end was not looked at */
 	struct stmt_names stmts;   /* the names it gave */
 	struct unnamed unnamed;    /* the last unnamed Parse, for replay */

@@ -23,7 +23,10 @@
 #include "wire/sqlstate.h"
 #include "wire/writer.h"
 
-#define MESSAGE_MOST (1024 * 1024) /* of the answer; a setting's value is far shorter */
+/* Of a value only so much is asked for as tells that it is too large to be carried: characters, of up to four bytes each. */
+#define VALUE_MOST "65537"
+_Static_assert(GUC_LIST_BYTES < 65537, "a value that was cut must not be carried");
+#define MESSAGE_MOST (64 * 1024 * 1024) /* of the answer: as many of them as there may be names */
 
 struct asked {
 	struct guc_value *name; /* ref */
@@ -259,6 +262,7 @@ void inventory_discarded(struct client *c)
 {
 	guc_list_drop(&c->named);
 	speak_name_org(c);
+	c->unlisted = false;
 	c->reset_due = UINT32_MAX;
 	if (c->ties)
 		touch(c, TOUCH(GIVES));
@@ -295,12 +299,13 @@ static void write_question(struct client *c, struct buf *sql)
 		buf_add_str(sql, c->ties || c->touched & 1u << i ? tie_questions[i] : "false");
 	}
 	for (int i = 0; i < v->n; i++) {
-		buf_add_str(sql, ",pg_catalog.current_setting(");
+		buf_add_str(sql, ",pg_catalog.left(pg_catalog.current_setting(");
 		guc_quote(sql, v->names[i].name->text);
-		buf_add_str(sql, ",true)");
+		buf_add_str(sql, ",true)," VALUE_MOST ")");
 	}
 	if (c->touched & TOUCH(SETTINGS))
-		buf_add_str(sql, ";SELECT name,pg_catalog.current_setting(name,true) FROM pg_catalog.pg_settings WHERE source OPERATOR(pg_catalog.=) 'session'");
+		buf_add_str(sql, ";SELECT name,pg_catalog.left(pg_catalog.current_setting(name,true)," VALUE_MOST
+				 ") FROM pg_catalog.pg_settings WHERE source OPERATOR(pg_catalog.=) 'session'");
 	buf_add_u8(sql, 0);
 }
 
@@ -342,18 +347,27 @@ static void ask(struct client *c)
 	sweep_set(c);
 }
 
+/* Which touches the server is to be asked about before anything else. Settings stay with the server of a pinned client, and are asked for when
+ * the last tie is given up; unless they are themselves one. */
+static unsigned due_of(const struct client *c)
+{
+	unsigned settings = TOUCH(NAMED) | TOUCH(SETTINGS);
+
+	if (!c->ties)
+		return ~TOUCH(GIVES);
+	return TOUCH_ALL_TIES | TOUCH(GIVES) | (c->ties & TOUCH(MANY) ? settings : 0);
+}
+
 enum inventory_next inventory_next(struct client *c)
 {
-	unsigned due = c->ties ? TOUCH_ALL_TIES | TOUCH(GIVES) : ~TOUCH(GIVES);
-
 	if (c->named && c->named->temporary)
 		touch(c, TOUCH(TEMP));
-	if (c->touched & due) {
+	if (c->touched & due_of(c)) {
 		ask(c);
 		return INVENTORY_ASKING;
 	}
 	if (c->ties)
-		return INVENTORY_STAY; /* settings stay with the server; they are asked for when the last tie is given up */
+		return INVENTORY_STAY;
 	if (c->touched) {
 		c->touched = 0;
 		inventory_end(c);
@@ -494,7 +508,8 @@ static void answered(struct client *c, bool all)
 
 	if (c->loaded)
 		ties |= TOUCH(LOAD);
-	if (v->too_many || guc_list_is_too_large(v->named))
+	c->unlisted |= v->too_many;
+	if (c->unlisted || guc_list_is_too_large(v->named))
 		ties |= TOUCH(MANY);
 	guc_list_drop(&c->named);
 	c->named = guc_list_ref(v->named);

@@ -6,6 +6,7 @@ where after each transaction another client uses the only server connection. Bot
 
 import pytest
 
+from rig.limits import until
 from rig.raw import B, E, F, P, Q, Raw, S, ServerError
 
 pytestmark = [pytest.mark.usefixtures("clean"), pytest.mark.pgweir("only reported settings follow there")]
@@ -191,7 +192,6 @@ def test_a_changed_default_reaches_those_who_never_asked(own_pg, pooler):
 	assert b.value("show work_mem") != "7MB"
 	pg.sql("alter system set work_mem = '7MB'", dbname="app")
 	pg.sql("select pg_reload_conf()", dbname="app")
-	from rig.limits import until
 	until("the server has read it", lambda: b.value("show work_mem") == "7MB", 5)
 	assert a.value("show work_mem") == "6MB"
 
@@ -287,8 +287,14 @@ def test_many_settings_keep_the_server_rather_than_be_lost(pg, pooler):
 	a_pid = a.value("select pg_backend_pid()")
 	assert b.value("select pg_backend_pid()") != a_pid
 	assert a.value("show my.n299") == "299"
-	row = next(r for r in one.show("CLIENTS") if r["link"])
-	assert row["pinned"] == "settings"
+	def pinned():
+		return [row["pinned"] for row in one.show("CLIENTS") if row["link"]]
+	assert pinned() == ["settings"]
+	for sql in ("reset my.n0", "unlisten *", "select 1"):
+		a.query(sql)
+		assert a.value("show my.n299") == "299" and pinned() == ["settings"]
+	a.query("discard all")
+	until("it is free again", lambda: not pinned(), 3)
 
 
 def test_with_allow_nothing_is_asked_and_settings_stay_behind(pg, pooler):
@@ -318,6 +324,21 @@ def test_settings_do_not_cross_to_another_org(pg, pooler):
 		assert b.value("select coalesce(current_setting('my.own', true), '')") == ""
 		assert a.value("show search_path") == "a"
 		assert a.value("show my.own") == "secret"
+
+
+@pytest.mark.parametrize("make", ["select set_config('my.x', repeat('é', 2000000), false)", "select set_config('my.x' || '', repeat('x', 70000), false), set_config('my.y', 'y', false)"])
+def test_a_setting_too_large_to_be_carried_keeps_the_server_until_it_is_reset(pg, pooler, make):
+	two = pooler(settings={"default_pool_size": 2})
+	a, b = two.raw(), two.raw()
+	a.query("set work_mem = '6MB'")
+	a.query(make + ", 'my.x'")
+	length = a.value("select length(current_setting('my.x'))")
+	assert int(length) >= 70000
+	assert b.value("select current_setting('my.x', true)") is None
+	assert [row["pinned"] for row in two.show("CLIENTS") if row["pinned"]] == ["settings"]
+	a.query("reset my.x")
+	until("it is free again", lambda: not [row for row in two.show("CLIENTS") if row["pinned"]], 3)
+	assert a.value("show work_mem") == "6MB"
 
 
 def test_a_setting_made_by_a_function_call_follows(one):
