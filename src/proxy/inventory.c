@@ -39,8 +39,11 @@ struct inventory {
 	struct asked names[GUC_LIST_MOST];
 	int n;
 	bool too_many;           /* names that did not fit */
+	int asked;               /* how often; a cancel of the client's, or its statement_timeout, may hit the question */
 	/* the answer */
-	int results;             /* that are complete */
+	bool again;              /* it was hit */
+	int results;             /* that are complete; -1: the statement_timeout comes first */
+	struct guc_value *timeout; /* ref: the statement_timeout, which is off while the question is asked again; NULL: it is not */
 	unsigned ties;
 	struct guc_list *named;  /* owns: what is put together from the rows */
 };
@@ -278,6 +281,7 @@ static void inventory_end(struct client *c)
 	for (int i = 0; i < v->n; i++)
 		guc_drop(&v->names[i].name);
 	guc_list_drop(&v->named);
+	guc_drop(&v->timeout);
 	mem_free(v);
 }
 
@@ -289,10 +293,19 @@ static const char *const tie_questions[TOUCH_TIES] = {
 #undef TIE
 };
 
+/* Ahead of a question that is asked again: its first result. Of several statements in one text each begins under the limit of its time. */
+#define WITHOUT_TIMEOUT "SELECT pg_catalog.current_setting('statement_timeout'),pg_catalog.set_config('statement_timeout','0',true);"
+
+static bool is_again(const struct inventory *v)
+{
+	return v->asked > 1;
+}
+
 static void write_question(struct client *c, struct buf *sql)
 {
 	struct inventory *v = c->inventory;
 
+	buf_add_str(sql, is_again(v) ? WITHOUT_TIMEOUT : "");
 	buf_add_str(sql, "SELECT ");
 	for (int i = 0; i < TOUCH_TIES; i++) {
 		buf_add_str(sql, i ? "," : "");
@@ -331,11 +344,14 @@ static void ask(struct client *c)
 		c->touched |= TOUCH(SETTINGS);
 	if (c->touched & TOUCH(SETTINGS))
 		ask_for_own_names(c);
+	v->asked++;
 	write_question(c, &sql);
 	msg_query(&b, (const char *)sql.p);
 	v->asker = inventory_asker;
-	v->results = 0;
+	v->again = false;
+	v->results = is_again(v) ? -1 : 0;
 	v->ties = 0;
+	guc_list_drop(&v->named);
 	v->named = guc_list_ref(c->named);
 	s->asker = &v->asker;
 	s->unnamed_of = 0; /* a simple query drops the unnamed statement */
@@ -404,6 +420,9 @@ static void failed(struct client *c, const struct err *err)
 static void set_named(struct client *c, const char *name, const char *value)
 {
 	struct inventory *v = c->inventory;
+
+	if (v->timeout && value && strcmp(name, "statement_timeout") == 0)
+		value = v->timeout->text;
 	v->named = guc_list_with(v->named, &c->worker->guc_book, name, value);
 }
 
@@ -467,10 +486,25 @@ static bool take_setting(struct client *c, struct reader *r)
 	return ok;
 }
 
-/* Which of the two results: the one row of ties and values, or a row for each setting. */
+static bool take_timeout(struct client *c, struct reader *r)
+{
+	struct buf text = {0};
+	bool two = read_u16(r) == 2;
+	const char *value = read_field(r, &text);
+
+	guc_drop(&c->inventory->timeout);
+	c->inventory->timeout = value ? guc_of(&c->worker->guc_book, value) : NULL;
+	buf_free(&text);
+	return two && !r->bad && value;
+}
+
+/* Which of the results: the one row of ties and values, or a row for each setting. */
 static bool take_row(struct client *c, const uint8_t *body, size_t len)
 {
 	struct reader r = reader_of(body, len);
+
+	if (c->inventory->results < 0)
+		return take_timeout(c, &r);
 	return c->inventory->results == 0 ? take_ties(c, &r) : take_setting(c, &r);
 }
 
@@ -537,6 +571,13 @@ static void answered(struct client *c, bool all)
 		c->may_part = true;
 }
 
+#define ASKS_MOST 5
+
+static bool may_ask_again(const struct inventory *v, const struct report *r)
+{
+	return v->asked < ASKS_MOST && strcmp(r->sqlstate, SQLSTATE_CANCELED) == 0;
+}
+
 /* False: the question is over. */
 static bool take_message(struct client *c, const struct frame *f, const uint8_t *p)
 {
@@ -569,6 +610,10 @@ static bool take_message(struct client *c, const struct frame *f, const uint8_t 
 	case 'E':
 		if (!report_read(body, len, &r))
 			break;
+		if (may_ask_again(c->inventory, &r)) {
+			c->inventory->again = true;
+			return true;
+		}
 		err_set(&err, r.sqlstate, "what the session holds could not be asked: %s", r.text);
 		failed(c, &err);
 		return false;
@@ -603,6 +648,10 @@ static size_t inventory_bytes(struct server *s, const uint8_t *p, size_t len)
 			break;
 		}
 		used += f.size;
+		if (f.type == 'Z' && v->again) {
+			ask(c);
+			continue;
+		}
 		if (f.type == 'Z' && f.size == FRAME_HEAD + 1 && p[used - 1] == 'I' && v->results > 0) {
 			answered(c, used == len);
 			return used;

@@ -341,6 +341,18 @@ def test_a_setting_too_large_to_be_carried_keeps_the_server_until_it_is_reset(pg
 	assert a.value("show work_mem") == "6MB"
 
 
+def test_a_statement_timeout_of_the_client_does_not_hit_our_question(pg, one):
+	a, b = one.raw(seconds=5), one.raw(seconds=5)
+	for _ in range(40):
+		a.send(Q("set statement_timeout = 1"), Q("reset statement_timeout")) # the question may come between the two
+		assert a.read_ready(2) == "C(SET) Z(I) C(RESET) Z(I)"
+		assert heard(a, "set statement_timeout = 1") == []
+		heard(a, "select set_config('my' || '.x', 'x', false)") # may take too long itself
+	assert a.value("select set_config('statement_timeout', '30s', false)") == "30s"
+	assert b.value("show statement_timeout") == "0"
+	assert a.value("show statement_timeout") == "30s"
+
+
 def test_a_setting_made_by_a_function_call_follows(one):
 	a, b = one.raw(), one.raw()
 	set_config = 2078 # OID
