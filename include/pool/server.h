@@ -75,6 +75,7 @@ struct server {
 	uint32_t notes_open;      /* entries of replies on which our picture of its statements and the client's names rests */
 	uint32_t forgets;         /* entries that may be DEALLOCATE ALL or DISCARD ALL: until they are through no name is sure */
 	uint32_t notes_behind;    /* ... those of them that a Sync closes off: they may fail, and what comes behind that Sync must know */
+	size_t parsed_bytes;      /* of texts that were sent to be parsed since nothing was owed */
 	uint64_t unnamed_of;      /* whose unnamed statement it holds: client id, 0 none */
 	uint64_t unnamed_serial;  /* ... and which of his: he may have had another since, on another server */
 

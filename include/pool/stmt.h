@@ -63,10 +63,12 @@ struct stmt_name {
 	struct stmt *stmt; /* ref */
 	char *deallocates; /* owns: the name, if the statement stands for a DEALLOCATE of one; NULL */
 	int refs;
+	size_t bytes;      /* what it comes to, with its statement, be it shared or not */
 	char name[];
 };
 struct stmt_names {
 	struct hash by_name;
+	size_t bytes;           /* of those in the table */
 	struct stmt_name *last; /* borrows: found or put last, if it is in the table yet */
 };
 struct stmt_name *stmt_name_find(struct stmt_names *names, const char *name);
@@ -77,4 +79,6 @@ void stmt_name_take(struct stmt_names *names, struct stmt_name *n); /* ... and c
 void stmt_name_free(struct stmt_name **n);                          /* a reference */
 void stmt_names_clear(struct stmt_names *names);
 void stmt_names_clear_settled(struct stmt_names *names);            /* all but those whose Parse is not answered yet */
+/* Would one more be beyond these limits? 0: there is none. body_len: as in stmt_of. */
+bool stmt_names_are_full(const struct stmt_names *names, const char *name, size_t body_len, size_t most, size_t most_bytes);
 static inline size_t stmt_names_count(const struct stmt_names *names) { return names->by_name.count; }

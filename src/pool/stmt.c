@@ -210,6 +210,18 @@ struct stmt_name *stmt_name_find(struct stmt_names *names, const char *name)
 	return names->last;
 }
 
+static size_t name_bytes(size_t name_len, size_t body_len)
+{
+	return sizeof(struct stmt_name) + name_len + 1 + sizeof(struct stmt) + body_len;
+}
+
+bool stmt_names_are_full(const struct stmt_names *names, const char *name, size_t body_len, size_t most, size_t most_bytes)
+{
+	if (most && stmt_names_count(names) >= most)
+		return true;
+	return most_bytes && names->bytes + name_bytes(strlen(name), body_len) > most_bytes;
+}
+
 struct stmt_name *stmt_name_new(const char *name, struct stmt *s)
 {
 	size_t len = strlen(name);
@@ -217,6 +229,7 @@ struct stmt_name *stmt_name_new(const char *name, struct stmt *s)
 
 	memcpy(n->name, name, len + 1);
 	n->stmt = stmt_ref(s);
+	n->bytes = name_bytes(len, s->len);
 	n->refs = 1;
 	return n;
 }
@@ -231,12 +244,14 @@ struct stmt_name *stmt_name_ref(struct stmt_name *n)
 void stmt_name_put(struct stmt_names *names, struct stmt_name *n)
 {
 	hash_add(&names->by_name, &n->link, hash_bytes(n->name, strlen(n->name)));
+	names->bytes += n->bytes;
 	names->last = n;
 }
 
 void stmt_name_take(struct stmt_names *names, struct stmt_name *n)
 {
 	hash_take(&names->by_name, &n->link);
+	names->bytes -= n->bytes;
 	if (names->last == n)
 		names->last = NULL;
 }

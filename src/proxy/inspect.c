@@ -89,14 +89,18 @@ static void expect_refused(struct client *c, enum reply_kind kind, const struct 
 
 /* ---- statements on the server ---- */
 
+static void write_object(struct buf *out, uint8_t type, uint8_t what, const char *name)
+{
+	size_t begun = msg_begin(out, type);
+
+	msg_u8(out, what);
+	msg_str(out, name);
+	msg_end(out, begun);
+}
+
 static void close_ahead(struct client *c, struct stmt *st)
 {
-	struct buf *out = to_server(c);
-	size_t begun = msg_begin(out, 'C');
-
-	msg_u8(out, 'S');
-	msg_str(out, st->name);
-	msg_end(out, begun);
+	write_object(to_server(c), 'C', 'S', st->name);
 	expect(c, REPLY_CLOSE, REPLY_SKIP, MARK_EVICT, stmt_ref(st));
 }
 
@@ -154,11 +158,7 @@ static void ensure_unnamed(struct client *c)
 		expect(c, REPLY_PARSE, REPLY_SKIP, MARK_UNNAMED, NULL);
 		server_has_unnamed(c);
 	} else {
-		struct buf *out = to_server(c);
-		size_t begun = msg_begin(out, 'C');
-		msg_u8(out, 'S');
-		msg_str(out, "");
-		msg_end(out, begun);
+		write_object(to_server(c), 'C', 'S', "");
 		expect(c, REPLY_CLOSE, REPLY_SKIP, MARK_NONE, NULL);
 		s->unnamed_of = 0;
 	}
@@ -168,6 +168,28 @@ static void ensure_unnamed(struct client *c)
 static bool names_are_open(const struct server *s)
 {
 	return s->notes_behind || s->forgets;
+}
+
+/* What was parsed or dropped may have to come back until the answer is there, and PostgreSQL keeps its answers until a Sync or Flush: of texts
+ * only so much is kept for that. */
+#define PARSED_MOST (16 * 1024 * 1024)
+
+static bool has_parsed_much(struct server *s, const struct frame *f)
+{
+	if (f->type != 'P')
+		return false;
+	if (replies_empty(&s->replies))
+		s->parsed_bytes = 0;
+	else if (s->parsed_bytes > PARSED_MOST)
+		return true;
+	s->parsed_bytes += f->size;
+	return false;
+}
+
+static enum inspected hold_and_flush(struct client *c)
+{
+	msg_empty(to_server(c), 'H');
+	return INSPECT_HOLD;
 }
 
 static enum inspected hold_for_names(struct client *c)
@@ -294,13 +316,35 @@ static void parse_duplicate(struct client *c, struct stmt_name *have, const uint
 	stmt_drop(&taken);
 }
 
+/* Describe of a statement that does not exist fails as the Parse must. */
+static void refuse_parse(struct client *c, const struct err *err)
+{
+	write_object(to_server(c), 'D', 'S', REFUSED);
+	expect_refused(c, REPLY_DESCRIBE, err);
+}
+
+bool inspect_may_name(const struct client *c, const char *name, size_t len, struct err *err)
+{
+	const struct settings *set = &c->worker->setup->conf->set;
+
+	if (!stmt_names_are_full(&c->stmts, name, len, (size_t)set->max_client_statements, (size_t)set->max_client_statement_bytes))
+		return true;
+	return err_set(err, SQLSTATE_RATE, "the client has as many prepared statements as it may: %zu, of %zu bytes (max_client_statements %d, max_client_statement_bytes %lld)",
+	               stmt_names_count(&c->stmts), c->stmts.bytes, set->max_client_statements, (long long)set->max_client_statement_bytes);
+}
+
 static void parse_named(struct client *c, const char *name, const uint8_t *body, size_t len, const char *gone)
 {
 	struct server *s = c->server;
 	struct stmt_name *have = stmt_name_find(&c->stmts, name);
+	struct err err;
 
 	if (have) {
 		parse_duplicate(c, have, body, len);
+		return;
+	}
+	if (!inspect_may_name(c, name, len, &err)) {
+		refuse_parse(c, &err);
 		return;
 	}
 	if (gone) {
@@ -517,15 +561,6 @@ static enum inspected inspect_bind(struct client *c, const uint8_t *p, const str
 static bool object_is_sound(const uint8_t *body, size_t len)
 {
 	return len >= 2 && (body[0] == 'S' || body[0] == 'P') && text_end(body + 1, len - 1) == body + len - 1;
-}
-
-static void write_object(struct buf *out, uint8_t type, uint8_t what, const char *name)
-{
-	size_t begun = msg_begin(out, type);
-
-	msg_u8(out, what);
-	msg_str(out, name);
-	msg_end(out, begun);
 }
 
 static enum inspected inspect_describe(struct client *c, const uint8_t *body, size_t len, uint32_t *used)
@@ -813,10 +848,8 @@ static enum inspected inspect_copy_data(struct client *c)
 {
 	struct replies *r = &c->server->replies;
 
-	if (!r->copy_in && !replies_empty(r)) {
-		msg_empty(to_server(c), 'H');
-		return INSPECT_HOLD;
-	}
+	if (!r->copy_in && !replies_empty(r))
+		return hold_and_flush(c);
 	c->copy_syncs = 0;
 	return INSPECT_DONE;
 }
@@ -830,6 +863,8 @@ enum inspected inspect_message(struct client *c, const uint8_t *p, const struct 
 	*used = 0;
 	if (names_are_open(s) && must_hold(c, f, body))
 		return hold_for_names(c);
+	if (has_parsed_much(s, f))
+		return hold_and_flush(c);
 	if (c->copy_syncs && s->replies.copy_in && !is_for_copy(f->type))
 		send_kept_syncs(c);
 	if (s->replies.skipping && f->type != 'S')

@@ -10,6 +10,7 @@
 
 #include "proxy/greet.h"
 #include "proxy/home.h"
+#include "proxy/inspect.h"
 #include "proxy/link.h"
 #include "proxy/parcel.h"
 #include "proxy/worker.h"
@@ -293,7 +294,9 @@ static enum spoken say_parse(struct client *c, const uint8_t *body, const struct
 	if (c->server)
 		return not_yet(c);
 	if (name_len) {
-		if (c->worker->setup->conf->set.max_prepared_statements == 0 || stmt_name_find(&c->stmts, (const char *)body))
+		struct err err;
+		if (c->worker->setup->conf->set.max_prepared_statements == 0 || stmt_name_find(&c->stmts, (const char *)body)
+		    || !inspect_may_name(c, (const char *)body, left, &err))
 			return SPOKEN_NOT;
 		struct stmt *st = stmt_of(&c->worker->stmt_book, sql, left, 0);
 		st->touches = st->changes_org = true;

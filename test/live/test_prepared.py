@@ -279,3 +279,53 @@ def test_session_mode_passes_statements_untouched(pg, pooler):
 		([Q("deallocate s")], "C(DEALLOCATE) Z(I)"),
 		([B("", "s"), E(), S], "E(26000) Z(I)"),
 	])
+
+
+# --- limits
+
+def test_a_client_may_not_hoard_statements(pg, pooler):
+	weir = pooler(settings={"default_pool_size": 2, "max_client_statements": 20})
+	a, b = weir.raw(), weir.raw()
+	for i in range(20):
+		assert a.talk(P(f"s{i}", f"select {i}"), S) == "1 Z(I)"
+	for _ in range(2):
+		assert a.talk(P("more", "select 'more'"), B("", "more"), E(), S) == "E(53400) Z(I)"
+		assert "max_client_statements" in a.errors[-1]["M"] and a.errors[-1]["S"] == "ERROR"
+		assert a.talk(P("s0", "select 1"), S) == "E(42P05) Z(I)"
+		assert a.talk(P("more", "set pgweir.org = 'x'"), S) == "E(53400) Z(I)"
+		assert a.talk(B("", "s19"), E(), P("", "select 'unnamed'"), B(), E(), S) == "2 D[19] C(SELECT 1) 1 2 D[unnamed] C(SELECT 1) Z(I)"
+	assert b.talk(P("more", "select 'more'"), B("", "more"), E(), S) == "1 2 D[more] C(SELECT 1) Z(I)"
+	a.query("begin")
+	assert a.talk(P("more", "select 'more'"), S) == "E(53400) Z(E)"
+	a.query("rollback")
+	for give_up in (C("S", "s0") + S, Q("deallocate more"), Q("deallocate all")):
+		a.talk(give_up)
+		assert a.talk(P("more", "select 'more'"), S) == "1 Z(I)"
+	assert a.talk(*(P(f"s{i}", f"select {i}") for i in range(30)), S) == "1 " * 19 + "E(53400) Z(I)"
+	assert a.talk(P("s0", "select 0"), S) == "E(42P05) Z(I)" # what was parsed before the one that failed is there
+
+
+def test_a_client_may_not_hoard_texts(pg, pooler):
+	weir = pooler(settings={"max_client_statement_bytes": "100kB"})
+	a = weir.raw()
+	text = "select " + "1" * 30000 + "::numeric > 0 as "
+	for name in "abc":
+		assert a.talk(P(name, text + name), B("", name), E(), S) == "1 2 D[t] C(SELECT 1) Z(I)"
+	for _ in range(2):
+		assert a.talk(P("d", text + "d"), B("", "d"), E(), S) == "E(53400) Z(I)"
+		assert a.talk(P("small", "select 1"), C("S", "small"), S) == "1 3 Z(I)"
+	a.talk(C("S", "b"), S)
+	assert a.talk(P("d", text + "d"), B("", "d"), E(), S) == "1 2 D[t] C(SELECT 1) Z(I)"
+
+
+@pytest.mark.parametrize("name", ["", "a"])
+def test_texts_whose_answers_nobody_asks_for_are_not_hoarded(pg, pooler, name):
+	weir = pooler(settings={"max_prepared_statements": 10})
+	a = weir.raw(seconds=20)
+	a.query("select 1")
+	before, most = weir.rss_kib(), 0
+	for i in range(300):
+		a.send(P(name, f"select {i} -- " + "x" * 500000), C("S", name))
+		most = max(most, weir.rss_kib())
+	assert a.talk(P(name, "select 'done'"), B("", name), E(), S).endswith("1 2 D[done] C(SELECT 1) Z(I)")
+	assert max(most, weir.rss_kib()) - before < 60000

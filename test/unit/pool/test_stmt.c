@@ -339,6 +339,32 @@ static void clearing_the_names_drops_all(void **state)
 	assert_int_equal(s->book.bytes, 0);
 }
 
+static void names_count_for_as_long_as_they_are_in_the_table(void **state)
+{
+	struct scene *s = *state;
+	struct stmt *a = stmt_for(s, "a"), *b = stmt_for(s, "select a longer text");
+	struct stmt_name *one = stmt_name_new("one", a), *two = stmt_name_new("two", b);
+
+	assert_int_equal(s->names.bytes, 0);
+	stmt_name_put(&s->names, one);
+	size_t first = s->names.bytes;
+	assert_true(first > sizeof(struct stmt) + a->len);
+	stmt_name_put(&s->names, two);
+	assert_int_equal(s->names.bytes - first, first + b->len - a->len);
+	assert_false(stmt_names_are_full(&s->names, "six", a->len, 3, 0));
+	assert_true(stmt_names_are_full(&s->names, "six", a->len, 2, 0));
+	assert_false(stmt_names_are_full(&s->names, "six", a->len, 0, s->names.bytes + first));
+	assert_true(stmt_names_are_full(&s->names, "seven", a->len, 0, s->names.bytes + first));
+	assert_false(stmt_names_are_full(&s->names, "seven", a->len, 0, 0));
+	stmt_name_take(&s->names, two);
+	assert_int_equal(s->names.bytes, first);
+	stmt_name_put(&s->names, two);
+	stmt_names_clear(&s->names);
+	assert_int_equal(s->names.bytes, 0);
+	stmt_drop(&a);
+	stmt_drop(&b);
+}
+
 #define test(name) cmocka_unit_test_setup_teardown(name, scene_make, scene_free)
 
 int main(void)
@@ -362,6 +388,7 @@ int main(void)
 		test(a_name_that_was_taken_is_not_found),
 		test(a_name_in_no_hash_is_freed_alone),
 		test(clearing_the_names_drops_all),
+		test(names_count_for_as_long_as_they_are_in_the_table),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
