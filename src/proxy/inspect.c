@@ -407,6 +407,7 @@ static enum inspected inspect_parse(struct client *c, const uint8_t *body, size_
 	char name[DEALLOCATED_NAME];
 	const char *gone;
 	size_t name_len, sql_len;
+	struct err err;
 
 	if (!parse_is_sound(body, len, &name_len, &sql_len))
 		return INSPECT_BAD;
@@ -418,9 +419,11 @@ static enum inspected inspect_parse(struct client *c, const uint8_t *body, size_
 		*used = gone ? *used : 0;
 	} else if (statements_most(c) > 0) {
 		parse_named(c, (const char *)body, sql, len - name_len - 1, gone);
-	} else {
+	} else if (!inventory_reads(c) || inventory_note(c, sql, sql_len, &err)) { /* it is not known any more when it is bound */
 		write_parse(to_server(c), (const char *)body, body + name_len + 1, len - name_len - 1);
 		expect(c, REPLY_PARSE, REPLY_FORWARD, MARK_NONE, NULL);
+	} else {
+		refuse_parse(c, &err);
 	}
 	return INSPECT_DONE;
 }

@@ -329,3 +329,13 @@ def test_texts_whose_answers_nobody_asks_for_are_not_hoarded(pg, pooler, name):
 		most = max(most, weir.rss_kib())
 	assert a.talk(P(name, "select 'done'"), B("", name), E(), S).endswith("1 2 D[done] C(SELECT 1) Z(I)")
 	assert max(most, weir.rss_kib()) - before < 60000
+
+
+def test_without_support_a_named_statement_is_looked_at_when_it_is_parsed(pg, pooler):
+	weir = pooler(settings={"default_pool_size": 1, "max_prepared_statements": 0, "org_guc": "app.current_org"})
+	a, b = weir.raw(), weir.raw()
+	assert a.talk(P("s", "set work_mem = '6MB'"), B("", "s"), E(), C("S", "s"), S) == "1 2 C(SET) 3 Z(I)"
+	assert b.value("show work_mem") != "6MB"
+	assert a.value("show work_mem") == "6MB"
+	assert a.talk(P("s", "set app.current_org = 'x'"), B("", "s"), E(), S) == "E(42501) Z(I)"
+	assert b.value("select current_setting('app.current_org')") == "default"
