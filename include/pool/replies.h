@@ -25,6 +25,7 @@ struct reply {
 	uint8_t kind;
 	uint8_t act;
 	uint16_t mark;   /* the caller's, e.g. which query of ours this is */
+	uint32_t tag;    /* the caller's: set after replies_push, 0 else */
 	void *note;      /* the caller's; handed back in settled or undone, exactly once */
 };
 
@@ -53,13 +54,15 @@ static inline bool replies_empty(const struct replies *r) { return r->count == 0
 static inline struct reply *replies_at(struct replies *r, uint32_t i) { return &r->ring[(r->head + i) & (r->room - 1)]; } /* i < count */
 /* The entry at the front, NULL: none. */
 static inline struct reply *replies_front(struct replies *r) { return r->count ? &r->ring[r->head] : 0; }
+/* The entry that was pushed last; there is one. */
+static inline struct reply *replies_last(struct replies *r) { return replies_at(r, r->count - 1); }
 static inline bool reply_needs_no_answer(const struct reply *e) { return e->act == REPLY_MAKE_UP || e->kind == REPLY_COPY_END; }
 
 /* A message goes out (or is made up). If the server is skipping it is undone at once, but for Sync, which ends the skipping. */
 void replies_push_unusual(struct replies *r, struct reply e);
 static inline void replies_push(struct replies *r, enum reply_kind kind, enum reply_act act, uint16_t mark, void *note)
 {
-	struct reply e = {kind, act, mark, note};
+	struct reply e = {.kind = kind, .act = act, .mark = mark, .note = note};
 
 	if (r->skipping || r->copy_in || reply_needs_no_answer(&e) || r->count == r->room)
 		replies_push_unusual(r, e);

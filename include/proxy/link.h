@@ -7,7 +7,7 @@
 /* What an entry in a server's replies stands for, beside its kind. */
 enum mark {
 	MARK_NONE,
-	MARK_PLAN,       /* Bind or Describe of a statement: note is its serial */
+	MARK_PLAN,       /* Bind or Describe of a statement: note is its serial, tag the hash of the client's name for it */
 	/* from here on: what link_settled and link_undone are told of */
 	MARK_RESET,      /* our DISCARD ALL */
 	MARK_SETTINGS,   /* our SET ...: note is the mask of parameters */

@@ -469,9 +469,12 @@ static const char *server_name(struct client *c, const char *name, struct stmt *
 	return n->stmt->name;
 }
 
+/* The name by which the client knows the plan is the last that was looked up; its hash tells it from others for the same plan. */
 static void push_plan(struct client *c, enum reply_kind kind, const struct stmt *plan)
 {
 	expect(c, kind, REPLY_FORWARD, plan ? MARK_PLAN : MARK_NONE, plan ? (void *)(uintptr_t)plan->serial : NULL);
+	if (plan)
+		replies_last(&c->server->replies)->tag = (uint32_t)c->stmts.last->link.hash;
 }
 
 static void note_portal(struct client *c, const char *portal, const char *name, const struct stmt *plan)

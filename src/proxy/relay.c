@@ -11,6 +11,7 @@
 #include "proxy/inspect.h"
 #include "proxy/inventory.h"
 #include "proxy/link.h"
+#include "proxy/naming.h"
 #include "proxy/nudge.h"
 #include "proxy/parcel.h"
 #include "proxy/speak.h"
@@ -464,7 +465,7 @@ static bool take_error(struct server *s, struct client *c, const uint8_t *p, con
 		report_error(made, "ERROR", ((struct err *)front->note)->sqlstate, "%s", ((struct err *)front->note)->text);
 	else if (front && front->mark == MARK_DUPLICATE && strcmp(r.sqlstate, SQLSTATE_STATEMENT_EXISTS) == 0)
 		report_error(made, "ERROR", SQLSTATE_STATEMENT_EXISTS, "prepared statement \"%s\" already exists", (const char *)front->note);
-	else
+	else if (!naming_error(c, p + FRAME_HEAD, f->size - FRAME_HEAD, made))
 		parcel_pass(c->worker->to_client, p, f->size);
 	if (front && front->mark == MARK_DEALLOCATE && front->kind == REPLY_QUERY)
 		link_deallocate_failed(c, front);

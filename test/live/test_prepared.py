@@ -281,6 +281,33 @@ def test_session_mode_passes_statements_untouched(pg, pooler):
 	])
 
 
+# --- names in errors
+
+@pytest.mark.parametrize("name", ["s", "another \"name\" %s", "PGWEIR_1", "é" * 20])
+def test_an_error_names_a_statement_as_the_client_does(pg, two, name):
+	steps = [
+		[P(name, "select $1::int"), S],
+		[P("twin", "select $1::int"), P(name + "2", "select $1::int"), S],
+		[B("", name, "1", "2"), S],
+		[B("", "twin"), S],
+		[B("", name + "2"), C("S", name + "2"), S],
+		[B("", name, "PGWEIR_1"), S], # 22P02: a value is left alone
+		[P("", "select 1"), S],
+		[B("", "", "1"), S],
+		[B("", "none of mine"), S],
+		[D("S", "none of mine"), S],
+		[P(name, "select 1"), S],
+		[Q("begin")], [B("", name), S], [D("S", name), S], [Q("rollback")],
+	]
+	with Raw.login(pg.address, user="app", database="app") as direct:
+		client = two.raw()
+		for step in steps:
+			assert client.talk(*step) == direct.talk(*step)
+			assert [e["M"] for e in client.errors] == [e["M"] for e in direct.errors]
+			assert [e["C"] for e in client.errors] == [e["C"] for e in direct.errors]
+	assert len(client.errors) > 5
+
+
 # --- limits
 
 def test_a_client_may_not_hoard_statements(pg, pooler):
