@@ -190,9 +190,16 @@ void stmt_set_clear(struct stmt_set *s)
 
 /* ---- names ---- */
 
+#define NAME_MOST 63 /* so many bytes tell names apart (NAMEDATALEN) */
+
+static uint64_t name_hash(const char *name)
+{
+	return hash_bytes(name, strnlen(name, NAME_MOST));
+}
+
 static bool name_is(const struct hash_link *link, const void *name)
 {
-	return strcmp(owner_of(link, struct stmt_name, link)->name, name) == 0;
+	return strncmp(owner_of(link, struct stmt_name, link)->name, name, NAME_MOST) == 0;
 }
 
 struct stmt_name *stmt_name_find(struct stmt_names *names, const char *name)
@@ -203,7 +210,7 @@ struct stmt_name *stmt_name_find(struct stmt_names *names, const char *name)
 		return NULL; /* most clients name nothing: spare them the hash */
 	if (names->last && strcmp(names->last->name, name) == 0)
 		return names->last; /* the same as the last time, as often */
-	link = hash_find(&names->by_name, hash_bytes(name, strlen(name)), name_is, name);
+	link = hash_find(&names->by_name, name_hash(name), name_is, name);
 	if (!link)
 		return NULL;
 	names->last = owner_of(link, struct stmt_name, link);
@@ -243,7 +250,7 @@ struct stmt_name *stmt_name_ref(struct stmt_name *n)
 
 void stmt_name_put(struct stmt_names *names, struct stmt_name *n)
 {
-	hash_add(&names->by_name, &n->link, hash_bytes(n->name, strlen(n->name)));
+	hash_add(&names->by_name, &n->link, name_hash(n->name));
 	names->bytes += n->bytes;
 	names->last = n;
 }

@@ -281,7 +281,17 @@ def test_session_mode_passes_statements_untouched(pg, pooler):
 	])
 
 
-# --- names in errors
+# --- names
+
+def test_names_are_told_apart_by_as_many_bytes_as_in_postgresql(pg, two):
+	long = "x" * 62
+	with Raw.login(pg.address, user="app", database="app") as direct:
+		client = two.raw()
+		for step in [[P(long + "12", "select 1"), S], [P(long + "13", "select 2"), S], [B("", long + "1"), E(), S], [B("", long + "2"), E(), S],
+		             [Q(f"deallocate {long}1")], [B("", long + "12"), E(), S], [P(long + "2", "select 3"), C("S", long + "27"), P(long + "2", "select 4"), S]]:
+			assert client.talk(*step) == direct.talk(*step)
+
+
 
 @pytest.mark.parametrize("name", ["s", "another \"name\" %s", "PGWEIR_1", "é" * 20])
 def test_an_error_names_a_statement_as_the_client_does(pg, two, name):
