@@ -14,8 +14,8 @@ struct inventory;
 bool inventory_watches(const struct client *c);
 /* Are texts looked at, be it only for settings that are not the client's to set? */
 bool inventory_reads(const struct client *c);
-/* Worth keeping, with a statement that may be run later? */
-bool inventory_may(const struct client *c, const uint8_t *sql, size_t len);
+/* Worth keeping, with a statement that may be run later, perhaps by a client of another entry or under another configuration? */
+bool inventory_may(const uint8_t *sql, size_t len);
 /* The text is about to go to the client's server. False: it must not, err says why (session_features=reject, max_pinned). */
 bool inventory_note(struct client *c, const uint8_t *sql, size_t len, struct err *err);
 /* A value that is bound to a text which sets names that are not told: it may be one. False: not the client's to set. */

@@ -240,7 +240,7 @@ static void unnamed_read(struct client *c, const uint8_t *body, size_t len, size
 	mem_free(u->deallocates);
 	u->deallocates = gone ? mem_str(gone) : NULL;
 	u->forgets = deallocate_may_be_all_alone(body, sql_len);
-	u->touches = !gone && (inventory_may(c, body, sql_len) || c->worker->setup->org_by_comment);
+	u->touches = !gone && (inventory_may(body, sql_len) || c->worker->setup->org_by_comment);
 	u->changes_org = speak_is_change(c, body, sql_len);
 	c->speaks |= u->changes_org;
 	u->body.len = 0;
@@ -353,11 +353,11 @@ static void parse_named(struct client *c, const char *name, const uint8_t *body,
 	}
 	struct stmt *st = stmt_of(&c->worker->stmt_book, body, len, settings_of_meaning(c));
 	if (st->refs == 1) {
-		st->stands_in = gone != NULL;
 		st->forgets = deallocate_may_be_all_alone(body, strnlen((const char *)body, len));
-		st->touches = !gone && (inventory_may(c, body, strnlen((const char *)body, len)) || c->worker->setup->org_by_comment);
+		st->touches = !gone && (inventory_may(body, strnlen((const char *)body, len)) || c->worker->setup->org_by_comment);
 		st->changes_org = speak_is_change(c, body, strnlen((const char *)body, len));
 	}
+	st->stands_in |= gone != NULL;
 	c->speaks |= st->changes_org;
 	struct stmt_name *n = stmt_name_new(name, st);
 	n->deallocates = gone ? mem_str(gone) : NULL;

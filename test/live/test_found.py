@@ -164,3 +164,11 @@ def test_a_parse_skipped_in_one_batch_is_unknown_to_the_next_by_its_own_name(one
 	client.talk(B("", "nope"), P("a", "select 5"), S, B("", "a"), D("P"), E(), S, times=2)
 	assert [error["C"] for error in client.errors] == ["26000", "26000"]
 	assert "PGWEIR" not in client.errors[1]["M"], client.errors[1]
+
+
+def test_a_text_like_the_one_that_stands_for_deallocate_spoils_nobodys(one):
+	a, b = one.raw(), one.raw()
+	assert a.talk(P("a", "SET pgweir.deallocated = ''"), B("", "a"), E(), S) == "1 2 C(SET) Z(I)"
+	assert b.talk(P("s", "select 1"), P("drop", "deallocate s"), B("", "drop"), E(), S) == "1 1 2 C(DEALLOCATE) Z(I)"
+	assert b.talk(B("", "s"), E(), S) == "E(26000) Z(I)"
+	assert a.talk(B("", "a"), E(), S) == "2 C(SET) Z(I)"

@@ -364,3 +364,14 @@ def test_a_setting_made_by_a_function_call_follows(one):
 		assert not b.value("select current_setting('my.call', true)")
 		assert a.query("select current_setting('work_mem'), current_setting('my.call')") == [["7MB", "x"]]
 		a.query("reset all")
+
+
+def test_a_text_that_others_prepared_where_nobody_looks_is_looked_at(pg, pooler):
+	one = pooler(heading="pgbouncer", settings={"default_pool_size": 1, "session_features": "pin", "max_prepared_statements": 50},
+	             databases={"app": {}, "ses": {"dbname": "app", "pool_mode": "session"}})
+	first, a, b = one.raw("ses"), one.raw(), one.raw()
+	prepared = P("s", "set work_mem = '6MB'")
+	assert first.talk(prepared, S) == "1 Z(I)"
+	assert a.talk(prepared, B("", "s"), E(), S) == "1 2 C(SET) Z(I)"
+	assert b.value("show work_mem") != "6MB"
+	assert a.value("show work_mem") == "6MB"
