@@ -34,6 +34,7 @@ struct conf_cluster {
 	struct conf_host *replicas; int n_replicas; /* owns */
 	int max_server_conn;  /* 0: no ceiling */
 	int max_server_login; /* 0: no bound of ours */
+	usec_t priority_max_wait; /* 0: for ever */
 	char *org_reset_query;
 	enum breaker_mode breaker; /* off for an implicit one */
 	int breaker_failures, breaker_probes;

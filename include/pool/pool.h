@@ -2,7 +2,7 @@
  *
  *   target  (entry, server user): where server connections lead and how they get in. Connections of one target may change hands
  *           between orgs through a reset; between targets never.
- *   flow    an org in a lane, as far as fairness goes: weight, virtual time. The pool never looks behind `key`.
+ *   flow    an org in a lane, as far as fairness goes. The pool never looks behind `key`.
  *   pool    (target, flow): its servers, one list per state, and its queue of waiters.
  *
  * All of one lane, all on one loop. */
@@ -14,6 +14,7 @@
 #include "cluster/cluster.h"
 #include "cluster/tally.h"
 #include "pool/server.h"
+#include "pool/sfq.h"
 
 struct welcome { /* ParameterStatus messages as the last login of a target brought them */
 	struct buf messages;  /* owns */
@@ -25,6 +26,7 @@ struct target {
 	struct lane *lane;            /* borrows */
 	struct tally *entry;          /* borrows: the live database entry */
 	struct tally *user;           /* borrows: the server user */
+	struct scope *entry_scope, *user_scope; /* counted: where its pools wait for the caps of these two */
 	struct conf_entry *made;      /* owns: an entry of the * line; NULL: looked up by name in the lane's setup */
 	int n_pools;
 	int n_servers;
@@ -58,14 +60,23 @@ struct flow {
 	struct lane *lane;
 	char key[ORG_ID_MOST + 1]; /* the org's id */
 	int n_pools;
-	double weight;
-	double vtime;         /* slot time used over weight, in seconds */
+	struct sfq_unit unit; /* in lane->orgs while one of its pools is blocked by the cluster's ceiling */
+	struct sfq pools;     /* those */
 	struct hist waits;
+};
+
+/* Where pools wait for the cap of one entry or one user. */
+struct scope {
+	struct hash_link link;
+	struct list blocked_link; /* in lane->blocked_scopes, while one does */
+	const struct tally *of;
+	int n_targets;
+	struct sfq pools;
 };
 
 /* Counters of a pool; one writer. When a pool is freed they are added to the lane's remainder for the entry and the flow. */
 #define POOL_COUNTERS(X) \
-	X(server_assignments) X(xacts) X(queries) X(received) X(sent) X(xact_us) X(query_us) X(wait_us) \
+	X(server_assignments) X(xacts) X(queries) X(received) X(sent) X(xact_us) X(query_us) X(wait_us) X(slot_us) \
 	X(client_parses) X(server_parses) X(binds) X(client_logins) X(handovers)
 struct pool_counts {
 #define X(name) count_t name;
@@ -101,9 +112,8 @@ struct pool {
 	int n_waiters;
 	int n_evictions;       /* servers of other pools that are closing to make room for one of this */
 	int n_clients;         /* clients that call this pool theirs (proxy) */
-	struct heap_node blocked; /* in lane->blocked: has waiters and room below pool_size, but a cap is reached */
-	enum cap blocked_by;
-	double tag;            /* its flow's virtual time when it came to wait, which orders the heap */
+	struct sfq_unit unit;  /* in the queue of what it is blocked by (pool/blocked.h) */
+	enum cap blocked_by;   /* CAP_NONE: it is not */
 	struct list serve_link; /* in lane->to_serve */
 	struct list login_link; /* in lane->to_login */
 	struct timer timer;    /* reserve_pool_timeout, min_pool_size, and the end of a pool that nobody uses */
@@ -124,16 +134,19 @@ struct lane {
 	const struct server_user_calls *calls; /* the proxy's */
 	atomic_ullong *last_server_id; /* borrows: process-wide */
 	struct hash targets, flows, pools;
-	struct heap blocked;       /* pools, least vtime first */
+	struct hash scopes;        /* by tally */
+	struct sfq orgs;           /* flows with pools that the cluster's ceiling blocks */
+	struct list blocked_scopes; /* scopes with pools that their cap blocks */
+	int n_blocked;             /* pools, in all of these */
+	usec_t priority_max_wait;
 	int n_logins;
-	double vtime;              /* virtual time of the last grant */
 	struct list orders;        /* pending PAUSE, WAIT_CLOSE ... (pool/order.h) */
 	struct hash remainders;    /* counters of freed pools by entry: struct remainder */
 	struct list idle;          /* all idle servers, oldest first */
 	struct list to_serve;      /* pools to look at in this turn's end */
 	struct list to_login;      /* pools that want one more server as soon as fewer logins are under way */
 	bool login_room;           /* a login is over: look at those */
-	bool cap_room;             /* a server is gone: look at blocked pools */
+	bool cap_room;             /* a server is gone, or a login is over: look at blocked pools */
 	struct later serve_later;
 	struct list cancel_calls;  /* cancel connections under way (pool/login_cancel.c) */
 	bool suspended;            /* whole lane: PAUSE without a name, shutdown */

@@ -89,7 +89,7 @@ struct server {
 	bool gone;                /* CLOSING is over: only its memory is left, for a cancel call to end with */
 	struct pool *evicted_for; /* borrows, CLOSING: whose waiter gets the slot; it stays while its n_evictions is not 0 */
 	bool said_fatal;          /* its own last words went to the client: nothing is added to them */
-	double charge;            /* seconds its flow was charged in advance for the use at hand */
+	bool in_use;              /* from when it is given to a user until it comes free: slot time (pool/blocked.h) */
 	uint8_t cancels;          /* cancel connections under way for it */
 	bool idle_after_cancel;   /* HELD: becomes free, not closed, when the cancels end */
 	uint32_t pid, key;        /* BackendKeyData */

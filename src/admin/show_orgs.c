@@ -8,7 +8,7 @@
 static const struct column org_columns[] = {
 	{"org", COL_TEXT}, {"name", COL_TEXT}, {"clients", COL_INT4}, {"servers_active", COL_INT4}, {"servers_idle", COL_INT4}, {"servers", COL_INT4},
 	{"waiting", COL_INT4}, {"maxwait", COL_INT4}, {"maxwait_us", COL_INT4}, {"pool_size", COL_INT4}, {"total_xacts", COL_INT8}, {"total_queries", COL_INT8},
-	{"total_wait_time", COL_INT8}, {"throttled", COL_INT8}, {"refused", COL_INT8},
+	{"total_wait_time", COL_INT8}, {"total_slot_time", COL_INT8}, {"throttled", COL_INT8}, {"refused", COL_INT8},
 };
 const struct columns columns_orgs = COLUMNS_OF(org_columns);
 
@@ -17,7 +17,7 @@ struct sum {
 	char id[ORG_ID_MOST + 1];
 	int clients, active, idle, servers, waiting;
 	usec_t maxwait;
-	uint64_t xacts, queries, wait_us, throttled, refused;
+	uint64_t xacts, queries, wait_us, slot_us, throttled, refused;
 };
 
 static void ask_pool(const struct pool *p, usec_t now, struct buf *out)
@@ -27,6 +27,7 @@ static void ask_pool(const struct pool *p, usec_t now, struct buf *out)
 		.active = p->n_state[SERVER_ACTIVE], .idle = p->n_state[SERVER_IDLE], .servers = p->n_servers, .waiting = p->n_waiters,
 		.maxwait = first ? now - list_owner(first, struct waiter, link)->since : 0,
 		.xacts = count_read(&p->counts.xacts), .queries = count_read(&p->counts.queries), .wait_us = count_read(&p->counts.wait_us),
+		.slot_us = count_read(&p->counts.slot_us),
 	};
 
 	strcpy(s.id, p->flow->key);
@@ -68,6 +69,7 @@ static void add(struct sum *to, const struct sum *s)
 	to->xacts += s->xacts;
 	to->queries += s->queries;
 	to->wait_us += s->wait_us;
+	to->slot_us += s->slot_us;
 	to->throttled += s->throttled;
 	to->refused += s->refused;
 }
@@ -94,6 +96,7 @@ static void put(struct buf *out, const struct sum *s)
 	row_int(&r, (int64_t)s->xacts);
 	row_int(&r, (int64_t)s->queries);
 	row_int(&r, (int64_t)s->wait_us);
+	row_int(&r, (int64_t)s->slot_us);
 	row_int(&r, (int64_t)s->throttled);
 	row_int(&r, (int64_t)s->refused);
 	row_end(&r);

@@ -18,6 +18,7 @@ static const struct key keys[] = {
 	KEY(struct draft, replicas, KIND_STR, NULL, 0, 0, 0, KEY_BUILT),
 	KEY_AT(struct draft, max_server_conn, cluster.max_server_conn, KIND_INT, NULL, 0, 0, 0, KEY_BUILT),
 	KEY_AT(struct draft, max_server_login, cluster.max_server_login, KIND_INT, NULL, 0, 0, 0, KEY_BUILT),
+	KEY_AT(struct draft, priority_max_wait, cluster.priority_max_wait, KIND_SEC, NULL, 0, 0, 0, KEY_BUILT),
 	KEY_AT(struct draft, org_reset_query, cluster.org_reset_query, KIND_STR, NULL, 0, 0, 0, KEY_BUILT),
 	KEY_AT(struct draft, breaker, cluster.breaker, KIND_WORD, words_breaker_mode, 0, 0, 0, KEY_BUILT),
 	KEY_AT(struct draft, breaker_failures, cluster.breaker_failures, KIND_INT, NULL, 1, 0, 0, KEY_BUILT),
@@ -33,7 +34,7 @@ static const struct key keys[] = {
 /* Settings of the process that a cluster may have its own value of. Read here to be checked; whoever builds one
  * gives it a field and moves it up. */
 static const char *const process_keys[] = {
-	"control", "fence_lease", "fence_exempt_users", "degraded_to", "degraded_functions", "hot_storage_query", "priority_max_wait",
+	"control", "fence_lease", "fence_exempt_users", "degraded_to", "degraded_functions", "hot_storage_query",
 };
 
 static bool is_process_key(const char *name)
@@ -119,6 +120,7 @@ static struct conf_cluster defaults(const struct settings *set, const char *name
 		.name = mem_str(name),
 		.max_server_conn = set->max_server_conn,
 		.max_server_login = set->max_server_login,
+		.priority_max_wait = set->priority_max_wait,
 		.org_reset_query = mem_str(set->org_reset_query),
 		.breaker = set->breaker,
 		.breaker_failures = set->breaker_failures,

@@ -18,6 +18,10 @@ struct draft {
 	char *users; /* owns */
 };
 
+/* An org with weight 0 would never be served; shares are computed with these, so that nothing goes out of range there. */
+#define WEIGHT_LEAST 0.001
+#define WEIGHT_MOST 1000.0
+
 #define O(name, kind, words, flags) KEY_AT(struct draft, name, org.name, kind, words, 0, 0, flags, KEY_BUILT)
 #define OVER(name, kind, words, flags) KEY_AT(struct draft, name, org.over.name, kind, words, 0, 0, flags, KEY_BUILT)
 #define LATER(name, kind, words, flags) KEY_AT(struct draft, name, org.name, kind, words, 0, 0, flags, KEY_UNBUILT)
@@ -33,8 +37,8 @@ static const struct key keys[] = {
 	LATER(conn_rate, KIND_REAL, NULL, 0),
 	LATER(rate_action, KIND_WORD, words_rate_action, 0),
 	LATER(rate_wait, KIND_SEC, NULL, 0),
-	LATER(weight, KIND_REAL, NULL, 0),
-	LATER(priority, KIND_WORD, words_priority, 0),
+	O(weight, KIND_REAL, NULL, 0),
+	O(priority, KIND_WORD, words_priority, 0),
 	O(max_pinned, KIND_INT, NULL, FIELD_NEGATIVE_INHERITS),
 	/* As in [users]: 0 takes the next level's value, but a query_wait_timeout of 0 waits for ever. */
 	OVER(query_timeout, KIND_SEC, NULL, FIELD_ZERO_INHERITS),
@@ -88,8 +92,8 @@ static bool settle(struct draft *d, const struct row *row, struct err *err)
 		return err_set(err, NULL, "an org's id is 1 to %d of A-Za-z0-9_.:-", ORG_ID_MOST);
 	if (star && d->users)
 		return err_set(err, NULL, "users= binds to one org and has no meaning here");
-	if (d->org.weight == 0)
-		return err_set(err, NULL, "weight: an org with weight 0 would never be served");
+	if (d->org.weight >= 0 && (d->org.weight < WEIGHT_LEAST || d->org.weight > WEIGHT_MOST))
+		return err_set(err, NULL, "weight: not in the range %g to %g", WEIGHT_LEAST, WEIGHT_MOST);
 	if (d->users)
 		split_users(&d->org, d->users);
 	return true;

@@ -2,15 +2,11 @@
  * pools for which something changed in this turn. See pool/pool.h. */
 #include <openssl/crypto.h>
 
+#include "pool/blocked.h"
 #include "pool/login.h"
 #include "pool/order.h"
 #include "pool/pool.h"
 #include "pool/pool_priv.h"
-
-static bool pool_before(const struct heap_node *a, const struct heap_node *b)
-{
-	return owner_of(a, struct pool, blocked)->tag < owner_of(b, struct pool, blocked)->tag;
-}
 
 static void serve_later(struct later *w)
 {
@@ -32,6 +28,15 @@ static void serve_later(struct later *w)
 	lane_serve_blocked(l);
 }
 
+/* What the lane itself has of its cluster's line; when that is gone, what stands holds. */
+static void follow_cluster(struct lane *l)
+{
+	const struct conf_cluster *cc = conf_cluster(l->setup->conf, l->cluster->name);
+
+	if (cc)
+		l->priority_max_wait = cc->priority_max_wait;
+}
+
 struct lane *lane_new(struct loop *loop, struct cluster *c, const struct setup *setup, struct guc_book *g, struct stmt_book *s,
 		      const struct server_user_calls *calls, atomic_ullong *last_server_id)
 {
@@ -46,7 +51,9 @@ struct lane *lane_new(struct loop *loop, struct cluster *c, const struct setup *
 	l->last_server_id = last_server_id;
 	l->word = cluster_word(c);
 	l->primary = atomic_load(&c->primary);
-	heap_init(&l->blocked, pool_before);
+	sfq_init(&l->orgs);
+	list_init(&l->blocked_scopes);
+	follow_cluster(l);
 	list_init(&l->orders);
 	list_init(&l->idle);
 	list_init(&l->to_serve);
@@ -81,6 +88,8 @@ static struct target *target_of(struct lane *l, const struct conf_entry *e, cons
 	t->lane = l;
 	t->entry = tally_entry(e->name);
 	t->user = tally_user(server_user);
+	t->entry_scope = scope_of(l, t->entry);
+	t->user_scope = scope_of(l, t->user);
 	if (e->automatic) {
 		t->made = conf_entry_make(l->setup->conf, e->name);
 		log_log("registered new auto-database: %s", e->name);
@@ -122,6 +131,8 @@ static void target_free(struct target *t)
 	}
 	mem_free(t->spellings);
 	hash_take(&t->lane->targets, &t->link);
+	scope_drop(t->lane, &t->entry_scope);
+	scope_drop(t->lane, &t->user_scope);
 	timer_stop(&t->retry);
 	conf_entry_free(&t->made);
 	buf_free(&t->welcome.messages);
@@ -148,7 +159,8 @@ static struct flow *flow_of(struct lane *l, const char *org)
 	verify(strlen(org) < sizeof(f->key));
 	strcpy(f->key, org);
 	f->lane = l;
-	f->weight = 1;
+	sfq_unit_init(&f->unit);
+	sfq_init(&f->pools);
 	hash_add(&l->flows, &f->link, hash);
 	return f;
 }
@@ -156,6 +168,7 @@ static struct flow *flow_of(struct lane *l, const char *org)
 static void flow_free(struct flow *f)
 {
 	hash_take(&f->lane->flows, &f->link);
+	sfq_free(&f->pools);
 	mem_free(f);
 }
 
@@ -180,7 +193,9 @@ static void pool_resolve(struct pool *p)
 	if (!e)
 		return; /* removed: what stands holds until the last client is gone */
 	conf_policy(p->lane->setup->conf, e, p->target->user->name, p->flow->key, &p->policy);
-	p->flow->weight = p->policy.weight > 0 ? p->policy.weight : 1;
+	usec_t now = loop_now(p->lane->loop);
+	sfq_unit_tune(&p->flow->unit, p->policy.weight, (enum sfq_rank)p->policy.priority, now);
+	sfq_unit_tune(&p->unit, p->policy.weight, (enum sfq_rank)p->policy.priority, now);
 }
 
 struct pool *lane_pool(struct lane *l, const struct conf_entry *entry, const char *server_user, const char *org)
@@ -204,6 +219,7 @@ struct pool *lane_pool(struct lane *l, const struct conf_entry *entry, const cha
 	list_init(&p->serve_link);
 	list_init(&p->login_link);
 	timer_init(&p->timer, l->loop, pool_timer);
+	sfq_unit_init(&p->unit);
 	pool_resolve(p);
 	hash_add(&l->pools, &p->link, hash);
 	return p;
@@ -237,8 +253,6 @@ void lane_pool_free(struct pool *p)
 	list_take(&p->serve_link);
 	list_take(&p->login_link);
 	timer_stop(&p->timer);
-	if (heap_has(&p->blocked))
-		heap_take(&l->blocked, &p->blocked);
 	if (--p->flow->n_pools == 0)
 		flow_free(p->flow);
 	if (--p->target->n_pools == 0)
@@ -320,6 +334,7 @@ void lane_adopt(struct lane *l, const struct setup *setup)
 		t->made = made;
 	}
 	l->setup = setup;
+	follow_cluster(l);
 	hash_each(link, &l->pools) {
 		struct pool *p = owner_of(link, struct pool, link);
 		pool_adopt(p, p->target->changed);
@@ -387,6 +402,7 @@ void lane_free(struct lane **lp)
 	hash_free(&l->targets);
 	hash_free(&l->flows);
 	hash_free(&l->pools);
-	heap_free(&l->blocked);
+	hash_free(&l->scopes);
+	sfq_free(&l->orgs);
 	mem_free(l);
 }

@@ -3,13 +3,14 @@
  * A waiter is served, in this order of preference, by an idle server of its own pool, by a new one, by an idle one of the same target
  * that changes hands through a reset, by closing an idle one of another target and opening one in its place. The last two only
  * where a cap over several pools (user, entry, cluster) keeps it from opening one. When nothing of that is possible the pool is
- * blocked, and among blocked pools the flow with the least slot time for its weight is the next. */
+ * blocked, and pool/blocked says whose turn it is when a server comes free. */
 #include "pool/pool.h"
 
 #include <strings.h>
 
 #include "base/random.h"
 #include "pool/ask.h"
+#include "pool/blocked.h"
 #include "pool/order.h"
 #include "pool/pool_priv.h"
 #include "wire/sqlstate.h"
@@ -26,77 +27,6 @@ bool pool_is_held(const struct pool *p)
 	return p->lane->suspended || atomic_load_explicit(&p->target->entry->paused, memory_order_relaxed);
 }
 
-/* ---- slot time: what a flow has used, over its weight, in seconds ---- */
-
-#define CHARGE_AHEAD 0.001 /* until it is known how long a use takes */
-
-static void flow_charge(struct server *s)
-{
-	struct flow *f = s->pool->flow;
-	struct lane *l = s->lane;
-
-	if (f->vtime < l->vtime) /* no credit for having been idle */
-		f->vtime = l->vtime;
-	l->vtime = f->vtime;
-	s->charge = CHARGE_AHEAD;
-	f->vtime += s->charge / f->weight;
-}
-
-static void flow_settle(struct server *s)
-{
-	struct flow *f = s->pool->flow;
-	double used = (double)(loop_now(s->loop) - s->request_at) / USEC_PER_SEC;
-
-	if (s->charge == 0)
-		return;
-	f->vtime += (used - s->charge) / f->weight;
-	s->charge = 0;
-}
-
-/* Where the flow stands in the queue: what it has used, and no credit for having been idle. */
-static double start_tag(const struct pool *p)
-{
-	return p->flow->vtime > p->lane->vtime ? p->flow->vtime : p->lane->vtime;
-}
-
-/* ---- blocked pools ---- */
-
-static atomic_int *starved_count(const struct pool *p, enum cap cap)
-{
-	if (cap == CAP_USER)
-		return &p->target->user->starved;
-	return cap == CAP_ENTRY ? &p->target->entry->starved : NULL;
-}
-
-static void unblock(struct pool *p)
-{
-	atomic_int *starved = starved_count(p, p->blocked_by);
-
-	if (!heap_has(&p->blocked))
-		return;
-	heap_take(&p->lane->blocked, &p->blocked);
-	if (starved)
-		atomic_fetch_sub(starved, 1);
-	p->blocked_by = CAP_NONE;
-}
-
-/* True: the cap was met for the first time, and is to be tried once more. Whoever gave back between that and our being counted has told nobody. */
-static bool block(struct pool *p, enum cap cap)
-{
-	if (heap_has(&p->blocked) && p->blocked_by == cap)
-		return false;
-	unblock(p);
-	p->blocked_by = cap;
-	p->tag = start_tag(p);
-	heap_add(&p->lane->blocked, &p->blocked);
-	atomic_int *starved = starved_count(p, cap);
-	if (starved)
-		atomic_fetch_add(starved, 1);
-	if (cap == CAP_USER && p->lane->calls->cap_wanted)
-		p->lane->calls->cap_wanted(p->lane);
-	return starved != NULL;
-}
-
 /* ---- granting ---- */
 
 static void note_wait(struct pool *p, usec_t since)
@@ -109,16 +39,18 @@ static void note_wait(struct pool *p, usec_t since)
 
 static void hand_to(struct server *s, void *user)
 {
-	flow_charge(s);
 	count_add(&s->pool->counts.server_assignments, 1);
 	server_take(s, user);
+	use_begin(s);
 }
 
 static void waiter_out(struct waiter *w)
 {
 	list_take(&w->link);
 	if (--w->pool->n_waiters == 0)
-		unblock(w->pool);
+		pool_unblock(w->pool);
+	else
+		pool_wait_moved(w->pool);
 }
 
 static void grant_first(struct pool *p, struct server *s)
@@ -128,10 +60,6 @@ static void grant_first(struct pool *p, struct server *s)
 	waiter_out(w);
 	note_wait(p, w->since);
 	hand_to(s, w->user);
-	if (heap_has(&p->blocked)) { /* its next waiter stands behind what this one uses */
-		p->tag = start_tag(p);
-		heap_fix(&p->lane->blocked, &p->blocked);
-	}
 	w->granted(w, s);
 }
 
@@ -325,21 +253,21 @@ static bool open_for_waiters(struct pool *p, struct server **found)
 		if (cap == CAP_LATER && !list_linked(&p->login_link))
 			list_push(&p->lane->to_login, &p->login_link);
 		if (cap == CAP_POOL || cap == CAP_LATER) {
-			unblock(p);
+			pool_unblock(p);
 			return false;
 		}
 		*found = idle_to_take_over(p);
 		if (*found)
 			return true;
 		struct server *victim = idle_to_evict(p, cap);
-		bool first = block(p, cap); /* also with a victim: one that comes free may be due to it before that is gone */
+		bool first = pool_block(p, cap); /* also with a victim: one that comes free may be due to it before that is gone */
 		if (victim)
 			evict(victim, p);
 		else if (!first)
 			return false;
 	}
 	if (!p->n_evictions)
-		unblock(p);
+		pool_unblock(p);
 	return false;
 }
 
@@ -395,37 +323,22 @@ void pool_give_up(struct waiter *w)
  * transaction. While the one has waiters of its own it gives up one only to a pool that has clearly fewer, or none for a while. */
 #define WORTH_A_LOGIN (20 * USEC_PER_MSEC)
 
-static bool is_worth_a_login(const struct pool *own, struct pool *other)
+bool pool_is_worth_a_login(const struct pool *own, const struct pool *other)
 {
 	if (!own->n_waiters || other->n_servers + 1 < own->n_servers)
 		return true;
-	return other->n_servers == 0 && loop_now(own->lane->loop) - list_owner(list_first(&other->waiters), struct waiter, link)->since >= WORTH_A_LOGIN;
+	return other->n_servers == 0 && loop_now(own->lane->loop) - list_owner(list_first((struct list *)&other->waiters), struct waiter, link)->since >= WORTH_A_LOGIN;
 }
 
-/* Among the blocked pools, the one that is due before `p` and that this server can help: directly if it is of the same target, else by its end. */
-static struct pool *blocked_before(struct server *s)
+bool pool_wants_one_more(struct pool *p)
 {
-	struct lane *l = s->lane;
-	struct pool *own = s->pool;
-	struct pool *best = NULL;
+	bool reserve;
+	return !pool_is_held(p) && pool_has_room(p, &reserve) && servers_coming(p) < p->n_waiters;
+}
 
-	for (size_t i = 0; i < l->blocked.count; i++) {
-		struct pool *p = owner_of(l->blocked.nodes[i], struct pool, blocked);
-		bool reserve;
-		if (p == own || !cap_concerns(p->blocked_by, p, s) || pool_is_held(p) || !pool_has_room(p, &reserve))
-			continue; /* one that got servers since it was blocked may be full by now */
-		if (servers_coming(p) >= p->n_waiters)
-			continue; /* its waiters are provided for */
-		if (p->target != s->target && !is_worth_a_login(own, p))
-			continue;
-		if (!best || p->tag < best->tag)
-			best = p;
-		if (i == 0)
-			break; /* the heap's top is the least of all */
-	}
-	if (best && own->n_waiters && start_tag(own) <= best->tag)
-		return NULL;
-	return best;
+bool pool_may_log_in(struct pool *p)
+{
+	return !logins_are_enough(p);
 }
 
 /* A user's cap spans lanes: is somebody of another lane held back by it? Those of this lane were asked first. */
@@ -447,25 +360,26 @@ void lane_make_room(struct lane *l)
 
 void pool_give(struct server *s)
 {
-	struct pool *own = s->pool;
-	struct pool *p = s->lane->blocked.count ? blocked_before(s) : NULL;
+	struct pool *own = s->pool, *p;
 
-	flow_settle(s);
+	use_end(s);
+	p = blocked_next(s);
 	if (!p) {
-		if (own->n_waiters && !needs_check(s))
-			grant_first(own, s);
-		else if (own->n_waiters)
-			pool_serve_soon(own);
-		else if (wanted_elsewhere(s))
+		if (wanted_elsewhere(s))
 			server_close(s, NULL, "evicted");
 		return;
 	}
-	if (p->target == s->target) {
-		if (take_over(s, p))
-			grant_first(p, s);
+	if (p == own) {
+		if (needs_check(s))
+			pool_serve_soon(own);
+		else
+			grant_first(own, s);
 		return;
 	}
-	evict(s, p);
+	if (p->target != s->target)
+		evict(s, p);
+	else if (take_over(s, p))
+		grant_first(p, s);
 }
 
 /* ---- looking again, at the end of the turn ---- */
@@ -490,7 +404,7 @@ void pool_server_gone(struct server *s)
 	}
 	if (p->n_waiters || p->policy.min_pool_size > p->n_servers)
 		pool_serve_soon(p);
-	if (l->blocked.count)
+	if (l->n_blocked)
 		lane_cap_room(l);
 	if (l->calls->cap_room && (atomic_load(&t->user->starved) || atomic_load(&t->entry->starved)))
 		l->calls->cap_room(l);
@@ -510,6 +424,8 @@ void lane_login_over(struct lane *l)
 	l->login_room = true;
 	if (!list_empty(&l->to_login))
 		loop_later(l->loop, &l->serve_later);
+	if (l->n_blocked)
+		lane_cap_room(l);
 }
 
 /* Those that find no room now keep their places; whoever comes to want more goes to the end, where there is none by then. */
@@ -527,37 +443,29 @@ void lane_serve_logins(struct lane *l)
 	}
 }
 
-/* Only what was asked for: with each turn of the loop, or with each waiter that comes, this would be a walk over all that wait. */
+/* Each round helps the first of the queue, or finds that another cap holds it back, or ends. */
+static void serve_queue(struct lane *l, struct scope *scope)
+{
+	struct pool *p;
+
+	while ((p = blocked_first(l, scope))) {
+		int waiters = p->n_waiters, servers = p->n_servers;
+		enum cap cap = p->blocked_by;
+		pool_serve(p);
+		if (p->blocked_by == cap && p->n_waiters == waiters && p->n_servers == servers)
+			return;
+	}
+}
+
+/* Only what was asked for: not with each turn of the loop, nor with each waiter that comes. */
 void lane_serve_blocked(struct lane *l)
 {
-	struct list others;
-
 	if (!l->cap_room)
 		return;
 	l->cap_room = false;
-	/* Each round helps the first of the heap or ends. */
-	for (;;) {
-		struct heap_node *top = heap_top(&l->blocked);
-		if (!top)
-			return;
-		struct pool *p = owner_of(top, struct pool, blocked);
-		int waiters = p->n_waiters, servers = p->n_servers;
-		pool_serve(p);
-		if (p->n_waiters == waiters && p->n_servers == servers)
-			break;
-	}
-	/* The first may be held back by a cap of its own (user, entry): the others may not be. */
-	list_init(&others);
-	for (size_t i = 1; i < l->blocked.count; i++) {
-		struct pool *p = owner_of(l->blocked.nodes[i], struct pool, blocked);
-		list_take(&p->serve_link);
-		list_push(&others, &p->serve_link);
-	}
-	while (!list_empty(&others)) {
-		struct pool *p = list_owner(list_first(&others), struct pool, serve_link);
-		list_take(&p->serve_link);
-		pool_serve(p);
-	}
+	serve_queue(l, NULL);
+	list_each_safe(link, &l->blocked_scopes)
+		serve_queue(l, list_owner(link, struct scope, blocked_link));
 }
 
 /* ---- the pool's timer: reserve, minimum, end ---- */

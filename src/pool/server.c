@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "pool/ask.h"
+#include "pool/blocked.h"
 #include "pool/login.h"
 #include "pool/order.h"
 #include "pool/pool.h"
@@ -571,6 +572,7 @@ void server_close(struct server *s, const struct err *why, const char *reason)
 	if (s->state == SERVER_CLOSING)
 		return;
 	log_end(s, reason);
+	use_end(s);
 	timer_stop(&s->timer);
 	if (s->state == SERVER_DIAL || s->state == SERVER_LOGIN)
 		login_over(s);

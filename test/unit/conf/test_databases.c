@@ -138,7 +138,7 @@ static void a_host_list_has_one_port_for_all_or_one_each(void **state)
 static void a_cluster_has_hosts_with_ports(void **state)
 {
 	struct conf *c = loads("[databases]\napp = cluster=main dbname=d\n"
-				       "[clusters]\nmain = primary='10.0.0.1:5433,[::1]:5434, ::2, /run/pg:5435,@abs' replicas=r breaker=off max_server_conn=80 max_server_login=3 org_reset_query='RESET ALL'\n"
+				       "[clusters]\nmain = primary='10.0.0.1:5433,[::1]:5434, ::2, /run/pg:5435,@abs' replicas=r breaker=off max_server_conn=80 max_server_login=3 priority_max_wait=2 org_reset_query='RESET ALL'\n"
 				       "spare = primary=h\n");
 	const struct conf_cluster *k = conf_entry(c, "app")->cluster;
 
@@ -154,9 +154,11 @@ static void a_cluster_has_hosts_with_ports(void **state)
 	host_is(&k->replicas[0], "r", 5432);
 	assert_int_equal(k->max_server_conn, 80);
 	assert_int_equal(k->max_server_login, 3);
+	assert_int_equal(k->priority_max_wait, 2 * USEC_PER_SEC);
 	assert_string_equal(k->org_reset_query, "RESET ALL");
 	assert_int_equal(conf_cluster(c, "spare")->max_server_conn, 0);
 	assert_int_equal(conf_cluster(c, "spare")->max_server_login, 16);
+	assert_int_equal(conf_cluster(c, "spare")->priority_max_wait, 5 * USEC_PER_SEC);
 	assert_string_equal(conf_cluster(c, "spare")->org_reset_query, "DISCARD ALL");
 	assert_int_equal(c->n_clusters, 2);
 	conf_drop(&c);

@@ -145,7 +145,7 @@ static void bad_lines_are_refused(void **state)
 	refuses("[orgs]\n* = users=u\na = pool_size=x\nb = weight=0\nc = priority=urgent\nd = tx_rate=-1\ne = colour=red\n",
 		"test.ini:2: [orgs] *: users= binds to one org and has no meaning here\n"
 		"test.ini:3: [orgs] a: pool_size: \"x\" is not a whole number\n"
-		"test.ini:4: [orgs] b: weight: an org with weight 0 would never be served\n"
+		"test.ini:4: [orgs] b: weight: not in the range 0.001 to 1000\n"
 		"test.ini:5: [orgs] c: priority: \"urgent\" is not one of high normal low\n"
 		"test.ini:6: [orgs] d: tx_rate: \"-1\" is not a number\n"
 		"test.ini:7: [orgs] e: unknown key \"colour\"\n");
