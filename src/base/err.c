@@ -14,5 +14,17 @@ bool err_set(struct err *err, const char *sqlstate, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(err->text, sizeof(err->text), fmt, ap);
 	va_end(ap);
+	err->hint[0] = 0;
 	return false;
+}
+
+void err_hint(struct err *err, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!err)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(err->hint, sizeof(err->hint), fmt, ap);
+	va_end(ap);
 }

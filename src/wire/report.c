@@ -49,6 +49,11 @@ void report_error(struct buf *b, const char *severity, const char *sqlstate, con
 	mem_free(text);
 }
 
+void report_err(struct buf *b, const char *severity, const struct err *err)
+{
+	report_write(b, 'E', &(struct report){.severity = severity, .sqlstate = err->sqlstate, .text = err->text, .hint = err->hint[0] ? err->hint : NULL});
+}
+
 void report_notice(struct buf *b, const char *text)
 {
 	report_write(b, 'N', &(struct report){.severity = "NOTICE", .sqlstate = "00000", .text = text});

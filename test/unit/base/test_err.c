@@ -43,6 +43,21 @@ static void a_longer_text_is_cut(void **state)
 	assert_int_equal(strlen(err.text), sizeof(err.text) - 1);
 }
 
+static void a_hint_goes_with_its_text(void **state)
+{
+	struct err err;
+
+	(void)state;
+	err_set(&err, "53400", "too fast");
+	assert_string_equal(err.hint, "");
+	err_hint(&err, "retry after %d ms", 7);
+	assert_string_equal(err.hint, "retry after 7 ms");
+	assert_string_equal(err.text, "too fast");
+	err_set(&err, "53300", "too many");
+	assert_string_equal(err.hint, "");
+	err_hint(NULL, "%d", 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -50,6 +65,7 @@ int main(void)
 		cmocka_unit_test(no_state_means_internal_error),
 		cmocka_unit_test(nobody_need_listen),
 		cmocka_unit_test(a_longer_text_is_cut),
+		cmocka_unit_test(a_hint_goes_with_its_text),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,6 +31,24 @@ static void detail_and_hint_are_left_out_when_there_are_none(void **state)
 	buf_free(&b);
 }
 
+static void what_went_wrong_is_told_with_its_hint(void **state)
+{
+	(void)state;
+	static const char expected[] = "E\0\0\0\x2bSERROR\0VERROR\0C53400\0Mtoo fast\0Hlater\0";
+	struct buf b = {0};
+	struct err err;
+	err_set(&err, "53400", "too fast");
+	err_hint(&err, "later");
+	report_err(&b, "ERROR", &err);
+	assert_int_equal(b.len, sizeof(expected));
+	assert_memory_equal(b.p, expected, sizeof(expected));
+	b.len = 0;
+	err_set(&err, "53400", "too fast");
+	report_err(&b, "ERROR", &err);
+	assert_null(memchr(b.p + 5, 'H', b.len - 5));
+	buf_free(&b);
+}
+
 static void a_notice_is_of_class_00000(void **state)
 {
 	(void)state;
@@ -115,6 +133,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_error_has_postgres_fields_in_its_order),
 		cmocka_unit_test(detail_and_hint_are_left_out_when_there_are_none),
+		cmocka_unit_test(what_went_wrong_is_told_with_its_hint),
 		cmocka_unit_test(a_notice_is_of_class_00000),
 		cmocka_unit_test(a_long_text_is_whole),
 		cmocka_unit_test(fields_are_read_in_any_order_and_unknown_ones_ignored),
