@@ -96,7 +96,7 @@ struct conf_org {
 	struct overrides over;
 	int max_client_conn;            /* -1: the star's, 0: no limit */
 	double tx_rate, tx_burst, conn_rate; /* -1: the star's; 0: no limit */
-	int rate_action;                /* -1, 0 queue, 1 reject */
+	int rate_action;                /* enum rate_action or -1 */
 	usec_t rate_wait;
 	double weight;                  /* -1: the star's; default 1 */
 	int priority;                   /* -1; 0 high, 1 normal, 2 low */
@@ -170,6 +170,10 @@ struct policy {
 	int max_org_clients;                                   /* 0: no limit */
 	int max_pinned;                                        /* 0: no limit */
 	double weight;
-	int priority;
+	int priority;                                          /* 0 high, 1 normal, 2 low */
+	double tx_rate, conn_rate;                             /* per second; 0: no limit */
+	double tx_burst;                                       /* 0 or less: a second's worth */
+	enum rate_action rate_action;
+	usec_t rate_wait;
 };
 void conf_policy(const struct conf *c, const struct conf_entry *e, const char *user, const char *org, struct policy *out);

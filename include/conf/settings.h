@@ -25,6 +25,7 @@ enum pool_mode { POOL_SESSION, POOL_TRANSACTION, POOL_STATEMENT };
 enum auth_type { AUTH_ANY, AUTH_TRUST, AUTH_PLAIN, AUTH_MD5, AUTH_SCRAM, AUTH_CERT, AUTH_HBA, AUTH_LDAP, AUTH_PAM };
 enum sslmode { SSL_DISABLE, SSL_ALLOW, SSL_PREFER, SSL_REQUIRE, SSL_VERIFY_CA, SSL_VERIFY_FULL };
 enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
+enum rate_action { RATE_QUEUE, RATE_REJECT };
 enum org_unknown { ORG_ADMIT, ORG_REJECT };
 enum session_features { FEATURES_PIN, FEATURES_REJECT, FEATURES_ALLOW };
 enum breaker_mode { BREAKER_OFF, BREAKER_ON, BREAKER_OBSERVE };
@@ -33,6 +34,8 @@ enum balance { BALANCE_ROUND_ROBIN, BALANCE_DISABLE };
 const char *pool_mode_name(enum pool_mode m);
 const char *auth_type_name(enum auth_type t);
 const char *sslmode_name(enum sslmode m);
+const char *rate_action_name(enum rate_action a);
+const char *priority_name(int priority);
 
 /* One field per row: `usec_t query_timeout;`, `int default_pool_size;`, `char *auth_file;` (owns, never NULL: "" when unset). */
 struct settings {

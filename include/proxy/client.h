@@ -34,6 +34,14 @@ struct unnamed {
 	uint64_t server_of, server_serial;
 };
 
+/* Of its org's tx_rate, for the transaction at hand (proxy/throttle). */
+enum toll {
+	TOLL_NONE,
+	TOLL_PAID,
+	TOLL_REFUSED,  /* it waited for one in vain: what stands at the front is to be refused */
+	TOLL_CANCELED, /* the same, by a cancel request */
+};
+
 enum client_state { CLIENT_GREET, CLIENT_IDLE, CLIENT_WAIT, CLIENT_ACTIVE, CLIENT_CLOSING, CLIENT_STATES };
 
 struct client {
@@ -44,7 +52,7 @@ struct client {
 	struct grave grave;
 	struct stream stream;
 	struct timer timer;        /* login timeout, then whichever time limit comes first (proxy/sweep) */
-	usec_t deadline_query, deadline_xact, deadline_idle, deadline_wait, deadline_notice, deadline_inventory; /* 0: none */
+	usec_t deadline_query, deadline_xact, deadline_idle, deadline_wait, deadline_notice, deadline_inventory, deadline_rate; /* 0: none */
 
 	/* who it is */
 	char *user;                /* owns; NULL before the startup packet */
@@ -65,6 +73,10 @@ struct client {
 	struct waiter waiter;
 	struct server *server;     /* borrows, while ACTIVE */
 	enum pool_mode mode;
+	enum toll toll;
+	struct throttle *throttle; /* borrows: where it is held for want of a token; NULL: it is not */
+	struct list throttle_link;
+	bool looked_ahead;         /* in what has come of the batch at hand: there is no Execute */
 	struct gucs gucs;          /* what it asked for */
 	uint32_t start_bits;       /* bits of gucs: its startup packet gave them */
 	struct guc_list *start;    /* ref: ... and what they were, of those that it changed since: to them RESET leads */

@@ -11,7 +11,7 @@ enum mark {
 	/* from here on: what link_settled and link_undone are told of */
 	MARK_RESET,      /* our DISCARD ALL */
 	MARK_SETTINGS,   /* our SET ...: note is the mask of parameters */
-	MARK_REFUSED,    /* stands for a message of the client's that must not run, and will fail; note is the struct err the client is told (owned) */
+	MARK_REFUSED,    /* stands for a message of the client's that must not run, and fails or is never sent (REPLY_MAKE_UP); note is the struct err the client is told (owned) */
 	/* from here on: what our picture of statements and names rests on */
 	MARK_UNNAMED,    /* Parse of the unnamed statement, or what drops it: note is the one before (struct unnamed, owned); NULL: the Parse is ours, or nothing
 	                  * stands before it for which it could be skipped */

@@ -20,6 +20,7 @@ struct worker {
 	struct list clients[CLIENT_STATES];
 	int n_clients[CLIENT_STATES];
 	struct hash lanes;    /* by cluster */
+	struct hash throttles; /* by org (proxy/throttle) */
 	struct guc_book guc_book;
 	struct stmt_book stmt_book;
 	struct client **slots; /* owns the array: clients by slot, for cancel keys; NULL: free */

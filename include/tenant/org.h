@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/list.h"
 #include "conf/conf.h"
+#include "tenant/rate.h"
 
 struct org {
 	struct hash_link link;
@@ -15,7 +16,9 @@ struct org {
 	atomic_int refs;      /* clients and whoever else holds it; at 0 the org is idle and may be forgotten if it has no line */
 	atomic_int clients;   /* logged in or about to */
 	atomic_int pinned;    /* clients that hold on to their server connections */
-	atomic_ulong throttled, refused; /* refused: logins by max_client_conn and the like */
+	struct rate tx_rate, conn_rate; /* transactions, new connections */
+	atomic_ulong throttled;         /* transactions that tx_rate held back or refused */
+	atomic_ulong refused;           /* ... those that it refused, and logins by max_client_conn and conn_rate */
 	atomic_bool listed;   /* has a line in [orgs], as of the last login: kept when it is idle */
 	atomic_bool paused, frozen;      /* later issues */
 	usec_t idle_since;    /* registry's lock */
@@ -25,6 +28,7 @@ struct org {
 /* A reference to the org of that id, which is made if it is new; NULL when max_orgs (0: no limit) are known and none of them
  * can be forgotten. id: 1 to ORG_ID_MOST characters. Any thread. */
 struct org *org_of(const char *id, int max_orgs);
+struct org *org_find(const char *id); /* the same, but never made; NULL: there is none */
 struct org *org_ref(struct org *o);
 void org_drop(struct org **o);
 int org_count(void);

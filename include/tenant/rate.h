@@ -22,3 +22,7 @@ struct rate_limit {
 struct rate_limit rate_limit_of(double per_second, double burst);
 /* True: a token was taken. False: *wait_us is after how long there is one, if nobody else takes it; at least 1. */
 bool rate_take(struct rate *r, struct rate_limit l, usec_t now, usec_t *wait_us);
+usec_t rate_wait(const struct rate *r, struct rate_limit l, usec_t now); /* that wait, without taking; 0: there is one */
+/* The next token, which may not be there yet: after how long it is; 0: now. It is the caller's, and nobody else gets it, until rate_unbook. */
+usec_t rate_book(struct rate *r, struct rate_limit l, usec_t now);
+void rate_unbook(struct rate *r, struct rate_limit l);

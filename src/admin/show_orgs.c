@@ -1,21 +1,25 @@
 /* SHOW ORGS: the registry's numbers, and what the pools of all lanes add to them. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "admin/show_priv.h"
 #include "base/mem.h"
+#include "proxy/throttle.h"
 #include "proxy/worker.h"
 
 static const struct column org_columns[] = {
 	{"org", COL_TEXT}, {"name", COL_TEXT}, {"clients", COL_INT4}, {"servers_active", COL_INT4}, {"servers_idle", COL_INT4}, {"servers", COL_INT4},
 	{"waiting", COL_INT4}, {"maxwait", COL_INT4}, {"maxwait_us", COL_INT4}, {"pool_size", COL_INT4}, {"total_xacts", COL_INT8}, {"total_queries", COL_INT8},
-	{"total_wait_time", COL_INT8}, {"total_slot_time", COL_INT8}, {"throttled", COL_INT8}, {"refused", COL_INT8},
+	{"total_wait_time", COL_INT8}, {"throttled", COL_INT8}, {"refused", COL_INT8}, {"total_slot_time", COL_INT8}, {"held", COL_INT4},
+	{"max_client_conn", COL_INT4}, {"tx_rate", COL_TEXT}, {"tx_burst", COL_TEXT}, {"conn_rate", COL_TEXT}, {"rate_action", COL_TEXT}, {"rate_wait_ms", COL_INT8},
+	{"weight", COL_TEXT}, {"priority", COL_TEXT},
 };
 const struct columns columns_orgs = COLUMNS_OF(org_columns);
 
 /* A pool's share, or the registry's; summed by id. The totals are those of pools that are there: a pool that nobody used for long is freed. */
 struct sum {
 	char id[ORG_ID_MOST + 1];
-	int clients, active, idle, servers, waiting;
+	int clients, active, idle, servers, waiting, held;
 	usec_t maxwait;
 	uint64_t xacts, queries, wait_us, slot_us, throttled, refused;
 };
@@ -34,6 +38,14 @@ static void ask_pool(const struct pool *p, usec_t now, struct buf *out)
 	buf_add(out, &s, sizeof(s));
 }
 
+static void note_held(void *arg, const struct org *o, int held)
+{
+	struct sum s = {.held = held};
+
+	memcpy(s.id, o->id, sizeof(s.id));
+	buf_add(arg, &s, sizeof(s));
+}
+
 void ask_orgs(struct worker *w, struct buf *out)
 {
 	usec_t now = loop_now(w->loop);
@@ -43,6 +55,7 @@ void ask_orgs(struct worker *w, struct buf *out)
 		hash_each(link, &l->pools)
 			ask_pool(owner_of(link, struct pool, link), now, out);
 	}
+	throttle_each(w, note_held, out);
 }
 
 static void note_org(void *arg, struct org *o)
@@ -65,6 +78,7 @@ static void add(struct sum *to, const struct sum *s)
 	to->idle += s->idle;
 	to->servers += s->servers;
 	to->waiting += s->waiting;
+	to->held += s->held;
 	to->maxwait = s->maxwait > to->maxwait ? s->maxwait : to->maxwait;
 	to->xacts += s->xacts;
 	to->queries += s->queries;
@@ -72,6 +86,27 @@ static void add(struct sum *to, const struct sum *s)
 	to->slot_us += s->slot_us;
 	to->throttled += s->throttled;
 	to->refused += s->refused;
+}
+
+static void row_real(struct row *r, double value)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%g", value);
+	row_text(r, text);
+}
+
+/* As they hold for the org; a rate of 0 is none. */
+static void put_limits(struct row *r, const struct policy *p)
+{
+	row_int(r, p->max_org_clients);
+	row_real(r, p->tx_rate);
+	row_real(r, p->tx_burst > 0 ? p->tx_burst : p->tx_rate);
+	row_real(r, p->conn_rate);
+	row_text(r, rate_action_name(p->rate_action));
+	row_int(r, p->rate_wait / USEC_PER_MSEC);
+	row_real(r, p->weight);
+	row_text(r, priority_name(p->priority));
 }
 
 static void put(struct buf *out, const struct sum *s)
@@ -96,9 +131,11 @@ static void put(struct buf *out, const struct sum *s)
 	row_int(&r, (int64_t)s->xacts);
 	row_int(&r, (int64_t)s->queries);
 	row_int(&r, (int64_t)s->wait_us);
-	row_int(&r, (int64_t)s->slot_us);
 	row_int(&r, (int64_t)s->throttled);
 	row_int(&r, (int64_t)s->refused);
+	row_int(&r, (int64_t)s->slot_us);
+	row_int(&r, s->held);
+	put_limits(&r, &policy);
 	row_end(&r);
 }
 

@@ -24,7 +24,6 @@ struct draft {
 
 #define O(name, kind, words, flags) KEY_AT(struct draft, name, org.name, kind, words, 0, 0, flags, KEY_BUILT)
 #define OVER(name, kind, words, flags) KEY_AT(struct draft, name, org.over.name, kind, words, 0, 0, flags, KEY_BUILT)
-#define LATER(name, kind, words, flags) KEY_AT(struct draft, name, org.name, kind, words, 0, 0, flags, KEY_UNBUILT)
 static const struct key keys[] = {
 	O(name, KIND_STR, NULL, 0),
 	KEY(struct draft, users, KIND_STR, NULL, 0, 0, 0, KEY_BUILT),
@@ -32,11 +31,11 @@ static const struct key keys[] = {
 	OVER(min_pool_size, KIND_INT, NULL, FIELD_NEGATIVE_INHERITS),
 	OVER(reserve_pool_size, KIND_INT, NULL, FIELD_NEGATIVE_INHERITS),
 	O(max_client_conn, KIND_INT, NULL, FIELD_NEGATIVE_INHERITS),
-	LATER(tx_rate, KIND_REAL, NULL, 0),
-	LATER(tx_burst, KIND_REAL, NULL, 0),
-	LATER(conn_rate, KIND_REAL, NULL, 0),
-	LATER(rate_action, KIND_WORD, words_rate_action, 0),
-	LATER(rate_wait, KIND_SEC, NULL, 0),
+	O(tx_rate, KIND_REAL, NULL, 0),
+	O(tx_burst, KIND_REAL, NULL, 0),
+	O(conn_rate, KIND_REAL, NULL, 0),
+	O(rate_action, KIND_WORD, words_rate_action, 0),
+	O(rate_wait, KIND_SEC, NULL, 0),
 	O(weight, KIND_REAL, NULL, 0),
 	O(priority, KIND_WORD, words_priority, 0),
 	O(max_pinned, KIND_INT, NULL, FIELD_NEGATIVE_INHERITS),
@@ -49,7 +48,6 @@ static const struct key keys[] = {
 };
 #undef O
 #undef OVER
-#undef LATER
 
 static void org_init(struct conf_org *o)
 {

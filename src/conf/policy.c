@@ -25,6 +25,8 @@ struct levels {
 #define PICK_ORG(levels, field, otherwise) \
 	((levels)->org && (levels)->org->field >= 0 ? (levels)->org->field : (levels)->star->field >= 0 ? (levels)->star->field : (otherwise))
 
+#define RATE_WAIT USEC_PER_SEC /* unless set */
+
 /* Lowers *n to a cap; 0 is no cap. */
 static void cap(int *n, int most)
 {
@@ -72,6 +74,11 @@ void conf_policy(const struct conf *c, const struct conf_entry *e, const char *u
 		.max_pinned = PICK_ORG(&l, max_pinned, set->max_pinned),
 		.weight = PICK_ORG(&l, weight, 1.0),
 		.priority = PICK_ORG(&l, priority, 1),
+		.tx_rate = PICK_ORG(&l, tx_rate, 0.0),
+		.tx_burst = PICK_ORG(&l, tx_burst, 0.0),
+		.conn_rate = PICK_ORG(&l, conn_rate, 0.0),
+		.rate_action = (enum rate_action)PICK_ORG(&l, rate_action, (int)RATE_QUEUE),
+		.rate_wait = PICK_ORG(&l, rate_wait, RATE_WAIT),
 	};
 	/* A minimum above a cap would have connections opened only to be closed again, for ever. */
 	cap(&out->min_pool_size, out->pool_size);

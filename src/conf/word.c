@@ -74,8 +74,8 @@ const struct word words_prefer[] = {
 };
 
 const struct word words_rate_action[] = {
-	{"queue", 0, WORD_BUILT},
-	{"reject", 1, WORD_BUILT},
+	{"queue", RATE_QUEUE, WORD_BUILT},
+	{"reject", RATE_REJECT, WORD_BUILT},
 	{NULL, 0, WORD_BUILT},
 };
 
@@ -115,4 +115,14 @@ const char *auth_type_name(enum auth_type t)
 const char *sslmode_name(enum sslmode m)
 {
 	return word_name(words_sslmode, (int)m);
+}
+
+const char *rate_action_name(enum rate_action a)
+{
+	return word_name(words_rate_action, (int)a);
+}
+
+const char *priority_name(int priority)
+{
+	return word_name(words_priority, priority);
 }

@@ -23,6 +23,7 @@
 #include "proxy/greet_priv.h"
 #include "proxy/home.h"
 #include "proxy/relay.h"
+#include "proxy/throttle.h"
 #include "proxy/worker.h"
 #include "wire/reader.h"
 
@@ -141,6 +142,9 @@ static void attempt(struct cancel *x)
 	} else if (target->console) {
 		console_calls->cancel(target);
 		end(x, "cancel request for the console");
+	} else if (target->throttle && target->server) {
+		throttle_cancel(target);
+		end(x, "cancel request for a client that its rate holds back");
 	} else if (target->state == CLIENT_WAIT && !x->target_id) {
 		relay_cancel_waiting(target);
 		end(x, "cancel request for a waiting client");

@@ -10,6 +10,7 @@
 #include "proxy/relay.h"
 #include "proxy/speak.h"
 #include "proxy/sweep.h"
+#include "proxy/throttle.h"
 #include "proxy/welcome.h"
 #include "proxy/worker.h"
 #include "wire/report.h"
@@ -98,6 +99,7 @@ struct client *client_new(struct worker *w, int fd, const struct addr *peer)
 	c->addr = *peer;
 	c->connected_at = loop_now(w->loop);
 	link_init(c);
+	list_init(&c->throttle_link);
 	list_push(&w->clients[CLIENT_GREET], &c->link);
 	w->n_clients[CLIENT_GREET]++;
 	timer_init(&c->timer, w->loop, sweep_fire);
@@ -138,7 +140,7 @@ void client_error(struct client *c, const char *severity, const struct err *err)
 {
 	struct buf b = {0};
 
-	report_error(&b, severity, err->sqlstate, "%s", err->text);
+	report_err(&b, severity, err);
 	client_send(c, &b);
 	buf_free(&b);
 }
@@ -165,6 +167,7 @@ static void let_go(struct client *c)
 	struct worker *w = c->worker;
 
 	pool_give_up(&c->waiter);
+	throttle_leave(c);
 	if (c->server)
 		relay_part(c);
 	if (c->console)

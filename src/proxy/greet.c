@@ -11,7 +11,7 @@
  * no such database, a disabled one, an org's binding. A client of an unknown database stays where it was accepted.
  *
  * Counts by name (tallies, orgs) live as long as the process, so before the password only names that the configuration holds
- * are counted; the others are counted in ENTER.
+ * are counted, and orgs that somebody has brought in already; the others are counted in ENTER.
  *
  * Replication connections are not built yet: they log in and are told so. */
 #include "proxy/greet.h"
@@ -334,6 +334,20 @@ static bool take_entry_seat(struct client *c, enum standing who, struct err *err
 	return seats_take_entry(&c->seats, tally_entry(e->name), e->max_db_client_connections, err);
 }
 
+/* Before it is known who it is, so that a flood costs no more than this. */
+static bool take_conn_token(struct client *c, double rate, struct err *err)
+{
+	usec_t wait;
+
+	if (rate_take(&c->org->conn_rate, rate_limit_of(rate, 0), loop_now(c->worker->loop), &wait))
+		return true;
+	long long ms = (long long)((wait + USEC_PER_MSEC - 1) / USEC_PER_MSEC);
+	atomic_fetch_add_explicit(&c->org->refused, 1, memory_order_relaxed);
+	err_set(err, SQLSTATE_TOO_MANY, "new connections of org \"%s\" exceeded (conn_rate %g per second), retry after %lld ms", c->org->id, rate, ms);
+	err_hint(err, "retry after %lld ms", ms);
+	return false;
+}
+
 static bool take_org_seat(struct client *c, enum standing who, struct err *err)
 {
 	struct greet *g = c->greet;
@@ -341,14 +355,14 @@ static bool take_org_seat(struct client *c, enum standing who, struct err *err)
 	bool listed = strcmp(g->org_id, "default") == 0 || conf_org(conf, g->org_id);
 	struct policy policy;
 
-	if (c->org || !g->org_id[0] || (who == STRANGER && !listed))
+	if (c->org || !g->org_id[0])
 		return true;
-	c->org = org_of(g->org_id, listed ? 0 : conf->set.max_orgs);
+	c->org = who == STRANGER && !listed ? org_find(g->org_id) : org_of(g->org_id, listed ? 0 : conf->set.max_orgs);
 	if (!c->org)
-		return err_set(err, SQLSTATE_TOO_MANY, "no room for another org (max_orgs)");
+		return who == STRANGER || err_set(err, SQLSTATE_TOO_MANY, "no room for another org (max_orgs)");
 	atomic_store(&c->org->listed, listed);
 	conf_policy(conf, g->entry, c->user, g->org_id, &policy);
-	return seats_take_org(&c->seats, c->org, policy.max_org_clients, err);
+	return seats_take_org(&c->seats, c->org, policy.max_org_clients, err) && take_conn_token(c, policy.conn_rate, err);
 }
 
 /* The console has no limit but the user's, and that not for admins: somebody must be able to see what is going on. */

@@ -360,8 +360,12 @@ void link_settled(void *owner, struct reply *r)
 	case MARK_DEALLOCATE:
 		free_name(r->note);
 		break;
-	case MARK_DUPLICATE:
 	case MARK_REFUSED:
+		if (c && r->act == REPLY_MAKE_UP)
+			report_err(parcel_made(c->worker->to_client), "ERROR", r->note);
+		mem_free(r->note);
+		break;
+	case MARK_DUPLICATE:
 		mem_free(r->note);
 		break;
 	case MARK_UNNAMED:

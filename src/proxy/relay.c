@@ -16,6 +16,7 @@
 #include "proxy/parcel.h"
 #include "proxy/speak.h"
 #include "proxy/sweep.h"
+#include "proxy/throttle.h"
 #include "proxy/worker.h"
 #include "wire/frame.h"
 #include "wire/report.h"
@@ -41,7 +42,6 @@ static bool answer_alone(struct client *c, const struct frame *f)
 	switch (f->type) {
 	case 'S':
 		msg_ready(parcel_made(c->worker->to_client), 'I');
-		c->refusing = false;
 		speak_sync(c);
 		return true;
 	case 'H':
@@ -88,7 +88,7 @@ void relay_watch_idle(struct client *c)
 
 	if (c->ties && c->may_part) /* between transactions */
 		limit = c->pool->policy.client_idle_timeout;
-	if (!limit || (c->mode == POOL_SESSION && s->status == 'I'))
+	if (!limit || c->throttle || (c->mode == POOL_SESSION && s->status == 'I'))
 		return;
 	if (c->pass_left || c->unflushed || s->replies.copy_in || replies_empty(&s->replies)) {
 		if (!c->deadline_idle) {
@@ -138,14 +138,17 @@ static void rest_or_part(struct client *c)
 
 enum step { STEP_ON, STEP_MORE, STEP_STOP };
 
-/* The client skips to its Sync after an error of ours. */
-static bool skipped(struct client *c, const struct frame *f)
+static enum step drop(struct client *c, const struct frame *f)
 {
-	if (!c->refusing || f->type == 'S' || f->type == 'X')
-		return false;
 	c->pass_left = f->size;
 	c->pass_drop = true;
-	return true;
+	return STEP_ON;
+}
+
+/* The client skips to its Sync after an error of ours. */
+static bool is_skipped(const struct client *c, const struct frame *f)
+{
+	return c->refusing && f->type != 'S' && f->type != 'X';
 }
 
 #define NAMES_MOST (64 * 1024) /* Describe, Close and CopyFail hold a name or a text, no data */
@@ -216,8 +219,8 @@ static enum step hold(struct client *c)
 	return STEP_STOP;
 }
 
-/* One message at the front: p has f->have bytes of it. Moves *used over what was dealt with. */
-static enum step client_message(struct client *c, const struct settings *set, const uint8_t *p, const struct frame *f, size_t *used)
+/* One message at the front: p has f->have bytes of it, and len of all that has come. Moves *used over what was dealt with. */
+static enum step client_message(struct client *c, const struct settings *set, const uint8_t *p, size_t len, const struct frame *f, size_t *used)
 {
 	uint32_t done = 0, want = 0;
 
@@ -237,8 +240,9 @@ static enum step client_message(struct client *c, const struct settings *set, co
 		stream_want(&c->stream, wanted(f));
 		return STEP_MORE;
 	}
-	if (skipped(c, f))
-		return STEP_ON;
+	if (is_skipped(c, f))
+		return drop(c, f);
+	c->refusing = false;
 	if (f->type == 'Q' && set->disable_pqexec) {
 		bad_client(c, "PQexec disallowed", 0);
 		return STEP_STOP;
@@ -271,6 +275,15 @@ static enum step client_message(struct client *c, const struct settings *set, co
 			if (visit == SPOKEN_DONE)
 				return STEP_ON;
 		}
+	}
+	if (throttle_concerns(c)) {
+		enum admission admission = throttle_admit(c, p, len, f);
+		if (admission == ADMIT_LATER)
+			return STEP_STOP;
+		if (admission == ADMIT_REFUSED)
+			return drop(c, f);
+	}
+	if (!c->server) {
 		if (!parcel_empty(c->worker->to_client))
 			parcel_send(c->worker->to_client, &c->stream); /* link_get may end the client, and what stands in the parcel would be the next one's */
 		if (!link_get(c))
@@ -325,6 +338,7 @@ size_t relay_client_bytes(struct client *c, const uint8_t *p, size_t len)
 	if (c->state == CLIENT_WAIT)
 		return 0;
 	c->deadline_idle = 0;
+	c->looked_ahead = false;
 	stream_want(&c->stream, 0);
 	while (used < len) {
 		if (c->pass_left) {
@@ -336,7 +350,7 @@ size_t relay_client_bytes(struct client *c, const uint8_t *p, size_t len)
 			break;
 		if (parsed == PARSE_BAD)
 			return bad_client(c, "bad packet header", len);
-		enum step step = client_message(c, set, p + used, &f, &used);
+		enum step step = client_message(c, set, p + used, len - used, &f, &used);
 		if (c->state == CLIENT_CLOSING)
 			return len;
 		if (step != STEP_ON)
@@ -491,6 +505,7 @@ static void count_query(struct client *c, char status)
 	count_add(&n->query_us, (uint64_t)(now - c->query_at));
 	if (status != 'I')
 		return;
+	c->toll = TOLL_NONE;
 	count_add(&n->xacts, 1);
 	count_add(&n->xact_us, (uint64_t)(now - c->xact_at));
 	c->xact_at = 0;
@@ -792,6 +807,7 @@ void relay_cancel_waiting(struct client *c)
 	struct err err;
 
 	pool_give_up(&c->waiter);
+	throttle_leave(c);
 	speak_visit_end(c);
 	c->deadline_wait = c->deadline_notice = 0;
 	if (c->welcome_due || frame_peek(left.p, left.len, &f) != PARSE_OK) {

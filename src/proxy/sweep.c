@@ -2,6 +2,7 @@
 #include "proxy/sweep.h"
 
 #include "proxy/greet.h"
+#include "proxy/throttle.h"
 #include "proxy/worker.h"
 #include "wire/report.h"
 #include "wire/sqlstate.h"
@@ -33,7 +34,7 @@ static usec_t earlier(usec_t a, usec_t b)
 
 void sweep_set(struct client *c)
 {
-	usec_t next = earlier(c->deadline_idle, c->deadline_notice);
+	usec_t next = earlier(earlier(c->deadline_idle, c->deadline_notice), c->deadline_rate);
 
 	for (size_t i = 0; i < N_LIMITS; i++)
 		next = earlier(next, deadline_at(c, &limits[i]));
@@ -86,5 +87,7 @@ void sweep_fire(struct timer *t)
 	}
 	if (c->deadline_notice && c->deadline_notice <= now)
 		wait_notice(c);
+	if (c->deadline_rate && c->deadline_rate <= now)
+		throttle_timeout(c);
 	sweep_set(c);
 }

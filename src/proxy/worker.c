@@ -10,6 +10,7 @@
 #include "proxy/lookup.h"
 #include "proxy/parcel.h"
 #include "proxy/relay.h"
+#include "proxy/throttle.h"
 
 struct worker *workers[WORKERS_MOST];
 int n_workers;
@@ -93,6 +94,7 @@ void worker_free(struct worker **wp)
 		lane_free(&l);
 	}
 	hash_free(&w->lanes);
+	hash_free(&w->throttles);
 	stream_buffers_free(w->loop);
 	loop_free(&w->loop);
 	stmt_book_free(&w->stmt_book);
@@ -116,6 +118,7 @@ void worker_adopt(struct worker *w, struct setup *setup)
 	w->setup = setup_ref(setup);
 	hash_each(link, &w->lanes)
 		lane_adopt(owner_of(link, struct lane, link), setup);
+	throttle_adopt(w);
 	keep_warm(w);
 	setup_drop(&old);
 }

@@ -56,7 +56,8 @@ static bool forget_one(void)
 	return false;
 }
 
-struct org *org_of(const char *id, int max_orgs)
+/* make: may it be made, with so many known at most; -1: it may not. */
+static struct org *find(const char *id, int make)
 {
 	size_t len = strlen(id);
 	uint64_t hash = hash_bytes(id, len);
@@ -68,13 +69,23 @@ struct org *org_of(const char *id, int max_orgs)
 	if (link) {
 		o = owner_of(link, struct org, link);
 		list_take(&o->idle_link);
-	} else if (!max_orgs || registry.by_id.count < (size_t)max_orgs || forget_one()) {
+	} else if (make == 0 || (make > 0 && (registry.by_id.count < (size_t)make || forget_one()))) {
 		o = org_new(id, hash);
 	}
 	if (o)
 		atomic_fetch_add(&o->refs, 1);
 	pthread_mutex_unlock(&registry.lock);
 	return o;
+}
+
+struct org *org_of(const char *id, int max_orgs)
+{
+	return find(id, max_orgs);
+}
+
+struct org *org_find(const char *id)
+{
+	return find(id, -1);
 }
 
 struct org *org_ref(struct org *o)

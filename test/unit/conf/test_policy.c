@@ -44,6 +44,25 @@ static void an_org_without_a_value_has_the_stars(void **state)
 	conf_drop(&c);
 }
 
+static void rates_and_priorities_are_the_orgs_else_the_stars(void **state)
+{
+	struct conf *c = loads("[databases]\nx = host=h\n[orgs]\n* = tx_rate=200 tx_burst=400 rate_action=reject rate_wait=3 priority=low weight=2\n"
+			       "a = tx_rate=0 conn_rate=1.5 rate_action=queue rate_wait=0 priority=high\n");
+	struct policy p = policy_of(c, "x", "u", "b");
+
+	(void)state;
+	assert_true(p.tx_rate == 200 && p.tx_burst == 400 && p.conn_rate == 0 && p.weight == 2);
+	assert_int_equal(p.rate_action, RATE_REJECT);
+	assert_int_equal(p.rate_wait, 3 * USEC_PER_SEC);
+	assert_int_equal(p.priority, 2);
+	p = policy_of(c, "x", "u", "a");
+	assert_true(p.tx_rate == 0 && p.tx_burst == 400 && p.conn_rate == 1.5 && p.weight == 2);
+	assert_int_equal(p.rate_action, RATE_QUEUE);
+	assert_int_equal(p.rate_wait, 0);
+	assert_int_equal(p.priority, 0);
+	conf_drop(&c);
+}
+
 static void clients_without_an_org_have_the_line_of_default(void **state)
 {
 	struct conf *c = loads("[databases]\nx = host=h\n[orgs]\ndefault = pool_size=7\n");
@@ -78,8 +97,10 @@ static void every_value_is_inherited(void **state)
 	assert_int_equal(p.max_user_client_connections, 10);
 	assert_int_equal(p.max_db_connections, 21);
 	assert_int_equal(p.max_db_client_connections, 12);
-	assert_true(p.weight == 1.0);
+	assert_true(p.weight == 1.0 && p.tx_rate == 0 && p.conn_rate == 0);
 	assert_int_equal(p.priority, 1);
+	assert_int_equal(p.rate_action, RATE_QUEUE);
+	assert_int_equal(p.rate_wait, USEC_PER_SEC);
 	p = policy_of(c, "x", "u", "a");
 	assert_int_equal(p.pool_mode, POOL_TRANSACTION);
 	/* PgBouncer: 0 on a user takes the process's value, but a query_wait_timeout of 0 really disables it. */
@@ -113,6 +134,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_value_is_the_orgs_else_the_users_else_the_entrys_else_the_processs),
 		cmocka_unit_test(an_org_without_a_value_has_the_stars),
+		cmocka_unit_test(rates_and_priorities_are_the_orgs_else_the_stars),
 		cmocka_unit_test(clients_without_an_org_have_the_line_of_default),
 		cmocka_unit_test(every_value_is_inherited),
 		cmocka_unit_test(a_minimum_is_never_above_a_cap),

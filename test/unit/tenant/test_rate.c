@@ -141,6 +141,40 @@ static void a_clock_that_is_behind_lets_nothing_through(void **state)
 	assert_int_equal(take_all(&r, l, BEGIN + 100000), 1);
 }
 
+/* Who waits for a token has it from when he began to wait, so that nothing is lost when he comes late for it. */
+static void a_booked_token_is_nobody_elses(void **state)
+{
+	struct rate r = {0};
+	struct rate_limit l = rate_limit_of(10, 1);
+	usec_t wait;
+
+	(void)state;
+	assert_int_equal(rate_wait(&r, l, BEGIN), 0);
+	assert_int_equal(rate_book(&r, l, BEGIN), 0);
+	assert_int_equal(rate_wait(&r, l, BEGIN), 100000);
+	assert_int_equal(rate_book(&r, l, BEGIN), 100000);
+	assert_int_equal(rate_book(&r, l, BEGIN + 50000), 150000);
+	assert_false(rate_take(&r, l, BEGIN + 250000, &wait));
+	assert_int_equal(wait, 50000);
+	assert_true(rate_take(&r, l, BEGIN + 300000, &wait));
+	assert_int_equal(rate_book(&r, rate_limit_of(0, 0), BEGIN), 0);
+	assert_int_equal(rate_wait(&r, rate_limit_of(0, 0), BEGIN), 0);
+}
+
+static void a_booking_that_is_given_back_is_there_for_others(void **state)
+{
+	struct rate r = {0};
+	struct rate_limit l = rate_limit_of(10, 1);
+	usec_t wait;
+
+	(void)state;
+	assert_true(rate_take(&r, l, BEGIN, &wait));
+	assert_int_equal(rate_book(&r, l, BEGIN), 100000);
+	rate_unbook(&r, l);
+	assert_false(rate_take(&r, l, BEGIN, &wait));
+	assert_true(rate_take(&r, l, BEGIN + 100000, &wait));
+}
+
 /* ---- many threads ---- */
 
 #define THREADS 8
@@ -216,6 +250,8 @@ int main(void)
 		cmocka_unit_test(the_smallest_and_the_largest_numbers_do_no_harm),
 		cmocka_unit_test(another_rate_goes_on_where_the_last_one_stood),
 		cmocka_unit_test(a_clock_that_is_behind_lets_nothing_through),
+		cmocka_unit_test(a_booked_token_is_nobody_elses),
+		cmocka_unit_test(a_booking_that_is_given_back_is_there_for_others),
 		cmocka_unit_test(many_threads_take_exactly_what_one_could),
 		cmocka_unit_test(many_threads_at_one_moment_take_exactly_the_burst),
 	};
