@@ -41,7 +41,7 @@ class Flood:
 
 	def __enter__(self):
 		self.benches = [flood(self.weir, org, clients=self.clients, sql=self.sql) for org in self.orgs]
-		until("all orgs wait", lambda: sum(row["waiting"] > 0 for row in self.weir.show("ORGS") if row["org"] in self.orgs)
+		until("all orgs wait", lambda: sum(row["waiting"] > self.clients // 2 for row in self.weir.show("ORGS") if row["org"] in self.orgs)
 		      >= len(self.orgs), 20)
 		return self
 
