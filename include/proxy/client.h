@@ -120,6 +120,7 @@ struct client {
 	usec_t request_at;         /* the query at hand began; or the wait for a server */
 	usec_t xact_at;            /* the transaction at hand began; 0: none */
 	usec_t query_at;
+	usec_t canceled_at;        /* query_at of the one that PostgreSQL was asked to cancel */
 };
 
 struct client *client_new(struct worker *w, int fd, const struct addr *peer); /* state GREET */

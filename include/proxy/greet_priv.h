@@ -53,6 +53,10 @@ struct greet {
 	struct cancel *cancel;          /* owns, while a cancel request runs; outlives us when it must */
 	struct buf answer;              /* owns: goes out with the next message */
 
+	struct gate_queue *queue;       /* borrows: where it waits at the worker's gate; NULL: it does not */
+	struct list gate_link;
+	bool may_pass;                  /* its turn has come there */
+
 	bool direct;                    /* TLS without an SSLRequest */
 	bool asked_ssl, asked_gss;
 	bool console;

@@ -7,6 +7,7 @@
 #include "loop/loop.h"
 #include "net/listen.h"
 #include "proxy/client.h"
+#include "proxy/gate.h"
 
 #define WORKERS_MOST 128
 
@@ -21,6 +22,7 @@ struct worker {
 	int n_clients[CLIENT_STATES];
 	struct hash lanes;    /* by cluster */
 	struct hash throttles; /* by org (proxy/throttle) */
+	struct gate gate;     /* of logins */
 	struct guc_book guc_book;
 	struct stmt_book stmt_book;
 	struct client **slots; /* owns the array: clients by slot, for cancel keys; NULL: free */

@@ -27,6 +27,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "net/sock.h"
 #include "net/tls.h"
@@ -40,6 +41,7 @@ struct room {
 	bool busy; /* bytes are being handed out */
 	struct list unsure;
 	struct timer unsure_timer;
+	usec_t shake_turn, shaken; /* a turn, and the time that handshakes took in it */
 	uint8_t read[LEFT_SMALL + STREAM_READ_ROOM];
 	uint8_t record[RECORD_MOST];
 };
@@ -538,11 +540,39 @@ static void look_at_first(struct stream *s)
 	s->calls->first(s, byte);
 }
 
+/* A handshake costs up to some milliseconds. Where many are due they share two milliseconds of a turn, so that a flood of connections
+ * does not hold up what else the loop has to do. */
+#define SHAKE_BUDGET (2 * USEC_PER_MSEC)
+
+static bool may_shake(struct stream *s)
+{
+	struct room *r = room_of(s->loop);
+
+	if (r->shake_turn != loop_now(s->loop)) {
+		r->shake_turn = loop_now(s->loop);
+		r->shaken = 0;
+	}
+	return r->shaken < SHAKE_BUDGET;
+}
+
+static enum tls_step shake_timed(struct stream *s, struct err *why)
+{
+	usec_t begun = clock_now();
+	enum tls_step step = tls_handshake(s->tls, why);
+
+	room_of(s->loop)->shaken += clock_now() - begun;
+	return step;
+}
+
 static void shake(struct stream *s)
 {
 	struct err why; /* set by a failure only */
 
-	switch (tls_handshake(s->tls, &why)) {
+	if (!may_shake(s)) {
+		go_later(s);
+		return;
+	}
+	switch (shake_timed(s, &why)) {
 	case TLS_DONE:
 		s->handshake = false;
 		s->readable = true; /* the session may hold what came with the last flight */

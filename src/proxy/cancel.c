@@ -125,11 +125,16 @@ static void cancel_active(struct cancel *x, struct client *target)
 		end(x, "cancel request for a query that is over");
 		return;
 	}
+	if (s->cancels && target->canceled_at == target->query_at) {
+		end(x, "cancel request for a query that is being canceled");
+		return;
+	}
 	if (replies_at_own_query(&s->replies) || s->cancels >= CALLS_AT_ONCE) {
 		try_again(x);
 		return;
 	}
 	x->calling = true;
+	target->canceled_at = target->query_at;
 	login_cancel(s, called, x);
 }
 

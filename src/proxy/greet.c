@@ -20,6 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "net/tls.h"
 #include "proxy/cancel.h"
@@ -627,9 +628,24 @@ static enum greeting step_cancel(struct client *c, struct span *in)
 	return GREETING_MORE;
 }
 
+static enum greeting step_answer(struct client *c, struct span *in)
+{
+	struct worker *w = c->worker;
+	usec_t begun;
+
+	if (!in->len)
+		return GREETING_MORE;
+	if (!gate_passes(c))
+		return GREETING_WAIT;
+	begun = clock_now();
+	enum greeting then = greet_answer(c, in);
+	gate_took(w, clock_now() - begun);
+	return then;
+}
+
 static enum greeting (*const steps[GREET_STEPS])(struct client *c, struct span *in) = {
 	[STEP_PACKET] = step_packet, [STEP_SECURE] = step_secure, [STEP_ADMIT] = step_admit, [STEP_HOME] = step_home,
-	[STEP_SETTINGS] = step_settings, [STEP_SECRET] = step_secret, [STEP_ASK] = greet_ask, [STEP_ANSWER] = greet_answer,
+	[STEP_SETTINGS] = step_settings, [STEP_SECRET] = step_secret, [STEP_ASK] = greet_ask, [STEP_ANSWER] = step_answer,
 	[STEP_ENTER] = step_enter, [STEP_CANCEL] = step_cancel,
 };
 
@@ -654,6 +670,7 @@ void greet_begin(struct client *c)
 	usec_t most = c->worker->setup->conf->set.client_login_timeout;
 
 	g->client = c;
+	list_init(&g->gate_link);
 	g->setup = setup_ref(c->worker->setup);
 	later_init(&g->go, leave_or_cancel);
 	c->greet = g;
@@ -712,9 +729,10 @@ void greet_free(struct client *c)
 {
 	struct greet *g = c->greet;
 
-	c->greet = NULL;
 	if (!g)
 		return;
+	gate_leave(c);
+	c->greet = NULL;
 	later_stop(&g->go);
 	if (g->lookup)
 		lookup_forget(&g->lookup);

@@ -63,6 +63,7 @@ struct worker *worker_new(int id, struct setup *setup)
 	list_init(&w->crowds);
 	for (int i = 0; i < CLIENT_STATES; i++)
 		list_init(&w->clients[i]);
+	gate_init(&w->gate);
 	later_init(&w->warm_later, keep_warm_later);
 	loop_later(w->loop, &w->warm_later);
 	w->to_server = mem_make(struct parcel);
@@ -95,6 +96,7 @@ void worker_free(struct worker **wp)
 	}
 	hash_free(&w->lanes);
 	hash_free(&w->throttles);
+	gate_free(&w->gate);
 	stream_buffers_free(w->loop);
 	loop_free(&w->loop);
 	stmt_book_free(&w->stmt_book);
