@@ -95,7 +95,7 @@ def test_queries_of_others_go_on_beside_a_flood_of_logins(weir):
 		took = times_of(lambda: client.query("select 1"), 60)
 		until("the flood goes on", lambda: flood.rounds > before, 20)
 	# Sixty of them stood in one turn, without the gate; with it, one does.
-	assert max(took) < 20 * alone, f"{max(took) * 1000:.0f} ms, where one login takes {alone * 1000:.0f} ms"
+	assert max(took) < 30 * alone, f"{max(took) * 1000:.0f} ms, where one login takes {alone * 1000:.0f} ms"
 
 
 def test_logins_of_other_orgs_do_not_stand_behind_a_flood(weir):
@@ -107,7 +107,7 @@ def test_logins_of_other_orgs_do_not_stand_behind_a_flood(weir):
 
 	with LoginFlood(weir, "flood"):
 		took = times_of(log_in, 20)
-	assert max(took) < 20 * alone, f"{max(took) * 1000:.0f} ms, where one login takes {alone * 1000:.0f} ms"
+	assert max(took) < 30 * alone, f"{max(took) * 1000:.0f} ms, where one login takes {alone * 1000:.0f} ms"
 
 
 def test_the_flood_itself_is_served_in_the_end(weir):
