@@ -6,13 +6,6 @@
 
 struct worker;
 
-enum total {
-#define X(name) TOTAL_##name,
-	POOL_COUNTERS(X)
-#undef X
-	TOTALS,
-};
-
 struct totals {
 	const struct tally *entry; /* borrows: lives as long as the process */
 	uint64_t n[TOTALS];

@@ -13,4 +13,5 @@ struct hist {
 };
 
 void hist_add(struct hist *h, usec_t duration);
+uint64_t hist_take(struct hist *h, uint64_t out[HIST_SLOTS]); /* moves what was counted out; by the writer. Returns how many */
 usec_t hist_percentile(const struct hist *h, double share); /* upper edge of the slot; 0 when empty */

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/count.h"
+#include "base/figure.h"
 #include "base/heap.h"
 #include "base/hist.h"
 #include "cluster/cluster.h"
@@ -62,7 +63,6 @@ struct flow {
 	int n_pools;
 	struct sfq_unit unit; /* in lane->orgs while one of its pools is blocked by the cluster's ceiling */
 	struct sfq pools;     /* those */
-	struct hist waits;
 };
 
 /* Where pools wait for the cap of one entry or one user. */
@@ -74,14 +74,33 @@ struct scope {
 	struct sfq pools;
 };
 
-/* Counters of a pool; one writer. When a pool is freed they are added to the lane's remainder for the entry and the flow. */
+/* Counters of a pool; one writer. X(name, unit, help). When a pool is freed they are added to the lane's remainder for the entry. SHOW STATS and
+ * the metrics of entries and orgs are read out of these rows. */
 #define POOL_COUNTERS(X) \
-	X(server_assignments) X(xacts) X(queries) X(received) X(sent) X(xact_us) X(query_us) X(wait_us) X(slot_us) \
-	X(client_parses) X(server_parses) X(binds) X(client_logins) X(handovers)
+	X(server_assignments, COUNT, "Servers given to clients.") \
+	X(xacts, COUNT, "Transactions that ended.") \
+	X(queries, COUNT, "Queries that were answered.") \
+	X(received, BYTES, "Bytes that clients sent.") \
+	X(sent, BYTES, "Bytes that servers sent.") \
+	X(xact_us, USEC, "Time spent in transactions.") \
+	X(query_us, USEC, "Time spent in queries.") \
+	X(wait_us, USEC, "Time that clients waited for a server.") \
+	X(slot_us, USEC, "Time that servers were held.") \
+	X(client_parses, COUNT, "Prepared statements that clients made.") \
+	X(server_parses, COUNT, "Prepared statements made on servers.") \
+	X(binds, COUNT, "Prepared statements bound to values.") \
+	X(client_logins, COUNT, "Clients that logged in.") \
+	X(handovers, COUNT, "Servers that came from another org.")
 struct pool_counts {
-#define X(name) count_t name;
+#define X(name, unit, help) count_t name;
 	POOL_COUNTERS(X)
 #undef X
+};
+enum total {
+#define X(name, unit, help) TOTAL_##name,
+	POOL_COUNTERS(X)
+#undef X
+	TOTALS,
 };
 void pool_counts_sum(struct pool_counts *to, const struct pool_counts *from);
 
@@ -119,6 +138,15 @@ struct pool {
 	struct timer timer;    /* reserve_pool_timeout, min_pool_size, and the end of a pool that nobody uses */
 	usec_t empty_since;    /* 0: in use */
 	struct pool_counts counts;
+	struct hist waits;     /* since control was told; clients that did not wait are not in it */
+
+	/* what control was told (pool/usage) */
+	struct list touched;   /* in lane->touched: something changed since */
+	unsigned usage_round;
+	struct pool_told {
+		uint64_t n[TOTALS];
+		int clients, active, idle, servers, waiting;
+	} told;
 };
 
 static inline int pool_live_servers(const struct pool *p) { return p->n_servers - p->n_state[SERVER_CLOSING]; }
@@ -152,7 +180,19 @@ struct lane {
 	bool suspended;            /* whole lane: PAUSE without a name, shutdown */
 	word_t word;               /* the cluster's word and primary as of the last lane_follow */
 	uint64_t primary;
+
+	/* what control is still to be told (pool/usage) */
+	struct list touched;       /* pools */
+	struct buf usage_left;     /* owns: of pools that are freed */
+	unsigned usage_round;
 };
+
+/* Something changed that control is told of the next time it asks (pool/usage). */
+static inline void pool_touch(struct pool *p)
+{
+	if (!list_linked(&p->touched))
+		list_push(&p->lane->touched, &p->touched);
+}
 
 struct remainder {
 	struct hash_link link;

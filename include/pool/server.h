@@ -106,6 +106,7 @@ struct server {
 	usec_t opened_at;         /* dial began */
 	usec_t ready_at;          /* logged in */
 	usec_t request_at;        /* last given to a client */
+	usec_t used_since;        /* the same, while the slot is in use: until it rests or is closed; else 0 */
 	usec_t idle_since;
 	usec_t lifetime;          /* with its spread; 0: use once */
 	struct timer timer;       /* DIAL/LOGIN: connect timeout; RESET/TEST: check timeout; else idle time and lifetime, lazily */

@@ -20,7 +20,7 @@ static void put(struct buf *out, const struct tally *entry, const struct pool_co
 {
 	struct totals t = {.entry = entry};
 
-#define X(name) t.n[TOTAL_##name] = count_read(&counts->name);
+#define X(name, unit, help) t.n[TOTAL_##name] = count_read(&counts->name);
 	POOL_COUNTERS(X)
 #undef X
 	buf_add(out, &t, sizeof(t));

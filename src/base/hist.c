@@ -19,6 +19,19 @@ void hist_add(struct hist *h, usec_t duration)
 	count_add(&h->slots[slot_of(duration)], 1);
 }
 
+uint64_t hist_take(struct hist *h, uint64_t out[HIST_SLOTS])
+{
+	uint64_t total = 0;
+
+	for (unsigned i = 0; i < HIST_SLOTS; i++) {
+		out[i] = count_read(&h->slots[i]);
+		if (out[i])
+			atomic_store_explicit(&h->slots[i], 0, memory_order_relaxed);
+		total += out[i];
+	}
+	return total;
+}
+
 usec_t hist_percentile(const struct hist *h, double share)
 {
 	uint64_t seen[HIST_SLOTS], total = 0, below = 0;

@@ -272,5 +272,4 @@ void use_end(struct server *s)
 	s->in_use = false;
 	sfq_end(&s->pool->flow->unit, s->request_at, now);
 	sfq_end(&s->pool->unit, s->request_at, now);
-	count_add(&s->pool->counts.slot_us, (uint64_t)(now - s->request_at));
 }

@@ -7,6 +7,7 @@
 #include "pool/order.h"
 #include "pool/pool.h"
 #include "pool/pool_priv.h"
+#include "pool/usage.h"
 
 static void serve_later(struct later *w)
 {
@@ -59,6 +60,7 @@ struct lane *lane_new(struct loop *loop, struct cluster *c, const struct setup *
 	list_init(&l->to_serve);
 	list_init(&l->to_login);
 	list_init(&l->cancel_calls);
+	list_init(&l->touched);
 	later_init(&l->serve_later, serve_later);
 	return l;
 }
@@ -218,6 +220,7 @@ struct pool *lane_pool(struct lane *l, const struct conf_entry *entry, const cha
 	list_init(&p->waiters);
 	list_init(&p->serve_link);
 	list_init(&p->login_link);
+	list_init(&p->touched);
 	timer_init(&p->timer, l->loop, pool_timer);
 	sfq_unit_init(&p->unit);
 	pool_resolve(p);
@@ -249,6 +252,7 @@ void lane_pool_free(struct pool *p)
 
 	verify(p->n_clients == 0 && p->n_servers == 0 && p->n_waiters == 0);
 	pool_counts_sum(&remainder_of(l, p->target->entry)->counts, &p->counts);
+	usage_leave(p);
 	hash_take(&l->pools, &p->link);
 	list_take(&p->serve_link);
 	list_take(&p->login_link);
@@ -404,5 +408,6 @@ void lane_free(struct lane **lp)
 	hash_free(&l->pools);
 	hash_free(&l->scopes);
 	sfq_free(&l->orgs);
+	buf_free(&l->usage_left);
 	mem_free(l);
 }

@@ -34,7 +34,7 @@ static void note_wait(struct pool *p, usec_t since)
 	usec_t waited = loop_now(p->lane->loop) - since;
 
 	count_add(&p->counts.wait_us, (uint64_t)waited);
-	hist_add(&p->flow->waits, waited);
+	hist_add(&p->waits, waited);
 }
 
 static void hand_to(struct server *s, void *user)
@@ -308,6 +308,7 @@ enum take pool_take(struct pool *p, struct waiter *w, struct server **out, struc
 		return TAKE_REFUSED;
 	list_push(&p->waiters, &w->link);
 	p->n_waiters++;
+	pool_touch(p);
 	pool_serve_soon(p);
 	return TAKE_WAIT;
 }
@@ -540,6 +541,7 @@ void pool_timer(struct timer *t)
 void pool_client_add(struct pool *p)
 {
 	p->n_clients++;
+	pool_touch(p);
 	if (keeps_minimum(p))
 		timer_for(p);
 }
@@ -548,6 +550,7 @@ void pool_client_drop(struct pool *p)
 {
 	verify(p->n_clients > 0);
 	p->n_clients--;
+	pool_touch(p);
 	if (p->n_clients == 0 && p->n_servers == 0)
 		timer_for(p);
 }
@@ -643,7 +646,7 @@ void target_retry(struct timer *timer)
 
 void pool_counts_sum(struct pool_counts *to, const struct pool_counts *from)
 {
-#define X(name) count_add(&to->name, count_read(&from->name));
+#define X(name, unit, help) count_add(&to->name, count_read(&from->name));
 	POOL_COUNTERS(X)
 #undef X
 }

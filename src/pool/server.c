@@ -184,6 +184,7 @@ static void lists_enter(struct server *s)
 	struct pool *p = s->pool;
 
 	p->n_state[s->state]++;
+	pool_touch(p);
 	if (s->state != SERVER_IDLE) {
 		list_push(&p->servers[s->state], &s->link);
 		return;
@@ -218,6 +219,10 @@ void server_move(struct server *s, enum server_state to)
 	verify(legal_moves[s->state] & (1u << to));
 	if (log_on(LOG_DEBUG_))
 		log_move(s, to);
+	if (s->used_since && (to == SERVER_IDLE || to == SERVER_CLOSING)) {
+		count_add(&s->pool->counts.slot_us, (uint64_t)(loop_now(s->loop) - s->used_since));
+		s->used_since = 0;
+	}
 	lists_leave(s);
 	s->state = to;
 	lists_enter(s);
@@ -228,6 +233,7 @@ void server_change_pool(struct server *s, struct pool *to)
 	verify(s->state == SERVER_IDLE && to->target == s->target);
 	lists_leave(s);
 	s->pool->n_servers--;
+	pool_touch(s->pool);
 	s->pool = to;
 	to->n_servers++;
 	lists_enter(s);
@@ -256,6 +262,7 @@ void server_gone(struct server *s)
 	list_take(&s->link);
 	p->n_state[SERVER_CLOSING]--;
 	p->n_servers--;
+	pool_touch(p);
 	s->target->n_servers--;
 	tally_give(&s->target->entry->servers);
 	tally_give(&s->target->user->servers);
@@ -367,7 +374,7 @@ void server_failed(struct server *s, const struct err *err, bool server_said)
 void server_take(struct server *s, void *user)
 {
 	s->user = user;
-	s->request_at = loop_now(s->loop);
+	s->request_at = s->used_since = loop_now(s->loop);
 	server_move(s, SERVER_ACTIVE);
 }
 

@@ -59,6 +59,25 @@ static void the_lowest_percentile_is_that_of_the_least_duration(void **state)
 	assert_int_equal(hist_percentile(&h, 0), 128);
 }
 
+static void what_is_taken_out_is_counted_no_more(void **state)
+{
+	struct hist h = {0};
+	uint64_t out[HIST_SLOTS];
+
+	(void)state;
+	hist_add(&h, 3);
+	hist_add(&h, 3);
+	hist_add(&h, 100);
+	assert_int_equal(hist_take(&h, out), 3);
+	assert_int_equal(out[2], 2);
+	assert_int_equal(out[7], 1);
+	hist_add(&h, 3);
+	assert_int_equal(hist_take(&h, out), 1);
+	assert_int_equal(out[2], 1);
+	assert_int_equal(out[7], 0);
+	assert_int_equal(hist_take(&h, out), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -66,6 +85,7 @@ int main(void)
 		cmocka_unit_test(an_empty_histogram_says_zero),
 		cmocka_unit_test(a_percentile_is_the_upper_edge_of_its_slot),
 		cmocka_unit_test(the_lowest_percentile_is_that_of_the_least_duration),
+		cmocka_unit_test(what_is_taken_out_is_counted_no_more),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
