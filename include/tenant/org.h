@@ -21,6 +21,7 @@ struct org {
 	atomic_ulong refused;           /* ... those that it refused, and logins by max_client_conn and conn_rate */
 	atomic_bool listed;   /* has a line in [orgs], as of the last login: kept when it is idle */
 	atomic_bool paused, frozen;      /* later issues */
+	unsigned long throttled_told, refused_told; /* control's: how many of them it has counted (admin/collect) */
 	usec_t idle_since;    /* registry's lock */
 	struct list idle_link;
 };
@@ -34,3 +35,6 @@ void org_drop(struct org **o);
 int org_count(void);
 /* Calls row for each org under the registry's lock: quick. */
 void org_each(void (*row)(void *arg, struct org *o), void *arg);
+/* The same in slices, so that nobody waits long for the lock: begins at *at = 0, looks at so many slots of the hash, false: it was through. While
+ * the registry grows an org may be called twice or left out. */
+bool org_each_of(size_t *at, size_t slots, void (*row)(void *arg, struct org *o), void *arg);

@@ -8,11 +8,17 @@
 #include "proxy/worker.h"
 
 static const struct column org_columns[] = {
-	{"org", COL_TEXT}, {"name", COL_TEXT}, {"clients", COL_INT4}, {"servers_active", COL_INT4}, {"servers_idle", COL_INT4}, {"servers", COL_INT4},
-	{"waiting", COL_INT4}, {"maxwait", COL_INT4}, {"maxwait_us", COL_INT4}, {"pool_size", COL_INT4}, {"total_xacts", COL_INT8}, {"total_queries", COL_INT8},
-	{"total_wait_time", COL_INT8}, {"throttled", COL_INT8}, {"refused", COL_INT8}, {"total_slot_time", COL_INT8}, {"held", COL_INT4},
-	{"max_client_conn", COL_INT4}, {"tx_rate", COL_TEXT}, {"tx_burst", COL_TEXT}, {"conn_rate", COL_TEXT}, {"rate_action", COL_TEXT}, {"rate_wait_ms", COL_INT8},
-	{"weight", COL_TEXT}, {"priority", COL_TEXT},
+	{"org", COL_TEXT}, {"name", COL_TEXT},
+#define COLUMNS_COUNT(name) {#name, COL_INT4},
+#define COLUMNS_USEC(name) {#name, COL_INT4}, {#name "_us", COL_INT4},
+#define COLUMNS_PERMILLE(name) /* metrics only */
+#define NOW_FIGURE(name, kind, unit, help) COLUMNS_##unit(name)
+#include "admin/figures.def"
+	{"pool_size", COL_INT4}, {"total_xacts", COL_INT8}, {"total_queries", COL_INT8}, {"total_wait_time", COL_INT8},
+#define ORG_FIGURE(name, kind, unit, help) {#name, COL_INT8},
+#include "admin/figures.def"
+	{"total_slot_time", COL_INT8}, {"held", COL_INT4}, {"max_client_conn", COL_INT4}, {"tx_rate", COL_TEXT}, {"tx_burst", COL_TEXT},
+	{"conn_rate", COL_TEXT}, {"rate_action", COL_TEXT}, {"rate_wait_ms", COL_INT8}, {"weight", COL_TEXT}, {"priority", COL_TEXT},
 };
 const struct columns columns_orgs = COLUMNS_OF(org_columns);
 

@@ -1,4 +1,5 @@
 /* SHOW POOLS, LISTS, MEM and WORKERS: what a worker holds, in numbers. */
+#include "admin/collect.h"
 #include "admin/show_priv.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -95,16 +96,19 @@ void ask_pools(struct worker *w, struct buf *out)
 /* ---- WORKERS ---- */
 
 static const struct column worker_columns[] = {
-	{"worker", COL_TEXT}, {"clients", COL_INT4}, {"logging_in", COL_INT4}, {"servers", COL_INT4}, {"lanes", COL_INT4}, {"pools", COL_INT4},
-	{"waiting", COL_INT4}, {"total_logins", COL_INT8}, {"total_refused_logins", COL_INT8}, {"uptime", COL_INT8},
+	{"worker", COL_TEXT},
+#define COLUMN_COUNT_GAUGE(name) {#name, COL_INT4},
+#define COLUMN_COUNT_COUNTER(name) {"total_" #name, COL_INT8},
+#define COLUMN_SECONDS_GAUGE(name) {#name, COL_INT8},
+#define WORKER_FIGURE(name, kind, unit, help) COLUMN_##unit##_##kind(name)
+#include "admin/figures.def"
 };
 const struct columns columns_workers = COLUMNS_OF(worker_columns);
 
-enum count { COUNT_CLIENTS, COUNT_GREETING, COUNT_SERVERS, COUNT_POOLS, COUNT_LANES, COUNT_WAITING, COUNT_STMT_BYTES, COUNTS };
+enum count { COUNT_CLIENTS, COUNT_GREETING, COUNT_SERVERS, COUNT_POOLS, COUNT_WAITING, COUNT_STMT_BYTES, COUNTS };
 
 static void count_lane(const struct lane *l, int64_t n[COUNTS])
 {
-	n[COUNT_LANES]++;
 	n[COUNT_POOLS] += (int64_t)l->pools.count;
 	hash_each(link, &l->pools) {
 		const struct pool *p = owner_of(link, struct pool, link);
@@ -125,21 +129,17 @@ static void count(const struct worker *w, int64_t n[COUNTS])
 
 void ask_workers(struct worker *w, struct buf *out)
 {
-	int64_t n[COUNTS] = {0};
+	int64_t n[COUNTS] = {0}, figures[WORKER_FIGURES];
 	struct row r;
 
 	count(w, n);
+	worker_figures(w, figures);
+	figures[WORKER_servers] = n[COUNT_SERVERS];
+	figures[WORKER_waiting] = n[COUNT_WAITING];
 	row_begin(&r, out, columns_workers.n);
 	row_text(&r, w->loop->name);
-	row_int(&r, n[COUNT_CLIENTS]);
-	row_int(&r, n[COUNT_GREETING]);
-	row_int(&r, n[COUNT_SERVERS]);
-	row_int(&r, n[COUNT_LANES]);
-	row_int(&r, n[COUNT_POOLS]);
-	row_int(&r, n[COUNT_WAITING]);
-	row_int(&r, (int64_t)count_read(&w->logins));
-	row_int(&r, (int64_t)count_read(&w->refused_logins));
-	row_int(&r, (loop_now(w->loop) - w->started_at) / USEC_PER_SEC);
+	for (int i = 0; i < WORKER_FIGURES; i++)
+		row_int(&r, figures[i]);
 	row_end(&r);
 }
 

@@ -3,7 +3,7 @@
  * Timers are ours. A pooler sets and stops one or two per transaction and hardly ever lets one fire, so that must cost a step in a heap
  * and nothing else: one timerfd is looked at once, at the end of a turn, and armed anew only when the first timer of the heap has
  * come before what it is armed for. When the first timer was stopped meanwhile, the loop wakes once for nothing, which is cheaper than
- * re-arming each time. libevent's own timers are not used at all: with none in its heap it never asks for the time.
+ * re-arming each time. libevent's own timers are not used (but by evhttp, in control's loop): with none in its heap it never asks for the time.
  *
  * What is not here: signals (main), sockets (net). */
 #include "loop/loop.h"

@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "admin/collect.h"
+#include "admin/http.h"
 #include "admin/reload.h"
 #include "admin/stage.h"
 #include "admin/stats.h"
@@ -113,10 +115,13 @@ void control_prepare(void)
 void control_run(void)
 {
 	stats_start();
+	collect_start();
 	notify_ready();
 	loop_run(control->loop);
 	notify_stopping();
 	stats_stop();
+	http_stop();
+	collect_stop();
 	for (size_t i = 0; i < N_SIGNALS; i++)
 		event_free(events[i]);
 }

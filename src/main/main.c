@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "admin/console.h"
+#include "admin/http.h"
 #include "admin/reload.h"
 #include "base/log.h"
 #include "cluster/cluster.h"
@@ -104,7 +105,8 @@ int main(int argc, char **argv)
 	daemon_raise_files();
 	make_workers(setup);
 	setup_drop(&setup);
-	if (!watch_start(control->loop, control->setup, worker_follow, &err) || !sockets_listen(workers[0]->setup->conf, &err)) {
+	if (!watch_start(control->loop, control->setup, worker_follow, &err) || !sockets_listen(workers[0]->setup->conf, &err) ||
+	    !http_start(workers[0]->setup->conf, &err)) {
 		free_workers();
 		pidfile_remove();
 		return fail(&err);

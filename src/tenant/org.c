@@ -138,3 +138,16 @@ void org_each(void (*row)(void *arg, struct org *o), void *arg)
 		row(arg, owner_of(at, struct org, link));
 	pthread_mutex_unlock(&registry.lock);
 }
+
+bool org_each_of(size_t *at, size_t slots, void (*row)(void *arg, struct org *o), void *arg)
+{
+	struct hash *h = &registry.by_id;
+
+	pthread_mutex_lock(&registry.lock);
+	for (; slots && *at < h->n_slots; slots--, ++*at)
+		for (struct hash_link *link = h->slots[*at]; link; link = link->next)
+			row(arg, owner_of(link, struct org, link));
+	bool more = *at < h->n_slots;
+	pthread_mutex_unlock(&registry.lock);
+	return more;
+}

@@ -10,6 +10,8 @@ relay       a TCP relay that delays, cuts, mutes and splits
 fakeserver  a PostgreSQL that does what PostgreSQL never would
 cases       what the tests of real-world cases have in common
 node        scripts for Node and their packages
+http        the HTTP port and its page of metrics
+prometheus  a Prometheus that scrapes it
 certs       a certificate authority for one run
 """
 

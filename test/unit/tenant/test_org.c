@@ -182,6 +182,32 @@ static void many_threads_lose_no_reference(void **state)
 	org_drop(&o);
 }
 
+static void count_it(void *arg, struct org *o)
+{
+	(void)o;
+	++*(int *)arg;
+}
+
+static void a_walk_in_slices_calls_each_org_once(void **state)
+{
+	(void)state;
+	struct org *some[50];
+	size_t at = 0;
+	int n = 0, slices = 1;
+
+	for (int i = 0; i < 50; i++) {
+		char id[16];
+		snprintf(id, sizeof(id), "slice-%d", i);
+		some[i] = org_of(id, NO_LIMIT);
+	}
+	while (org_each_of(&at, 16, count_it, &n))
+		slices++;
+	assert_int_equal(n, org_count());
+	assert_true(slices >= 50 / 16);
+	for (int i = 0; i < 50; i++)
+		org_drop(&some[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -193,6 +219,7 @@ int main(void)
 		cmocka_unit_test(a_paused_org_is_not_forgotten),
 		cmocka_unit_test(an_org_found_again_is_as_good_as_new),
 		cmocka_unit_test(many_threads_lose_no_reference),
+		cmocka_unit_test(a_walk_in_slices_calls_each_org_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
