@@ -32,6 +32,7 @@ struct worker {
 	struct buf scratch;
 	struct later warm_later;
 	struct list crowds;   /* lookups of users whose logins fail (proxy/lookup) */
+	struct list surveys;  /* in pools of this worker (proxy/survey) */
 	count_t logins, refused_logins;
 	usec_t started_at;
 };

@@ -23,6 +23,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "loop/mail.h"
+#include "proxy/clear.h"
 #include "proxy/home.h"
 #include "proxy/worker.h"
 #include "wire/frame.h"
@@ -288,40 +289,6 @@ static void lookup_lost(struct server *s, const struct err *why)
 
 /* ---- the query ---- */
 
-static void add_query(struct lookup *l, struct buf *b, const char *sql)
-{
-	msg_query(b, sql);
-	l->readies++;
-}
-
-/* Whatever clients left on the server goes first. */
-static void add_resets(struct lookup *l, struct buf *b)
-{
-	static const struct gucs nothing_asked;
-	struct server *s = l->server;
-	const struct conf_entry *e = target_entry(s->target);
-	struct buf sql = {0};
-
-	if (s->dirty && e) {
-		add_query(l, b, e->cluster->org_reset_query ? e->cluster->org_reset_query : l->worker->setup->conf->set.org_reset_query);
-		server_discarded(s);
-		gucs_copy(&s->gucs, &s->gucs_at_login);
-		s->dirty = false;
-	}
-	uint32_t reset = gucs_diff(&nothing_asked, &s->gucs, &s->gucs_at_login, l->worker->setup, &sql);
-	guc_list_diff(NULL, s->named, e ? e->connect_query : NULL, &sql);
-	if (sql.len) {
-		buf_add_u8(&sql, 0);
-		add_query(l, b, (const char *)sql.p);
-	}
-	guc_list_drop(&s->named);
-	buf_free(&sql);
-	/* As after a RESET; what the server reports is noted as it comes. */
-	for (int i = 0; i < GUC_MOST; i++)
-		if (reset & 1u << i)
-			gucs_set(&s->gucs, i, guc_ref(s->gucs_at_login.at[i]));
-}
-
 /* Parse, Bind, Describe, Execute, Sync, all unnamed: chapter 55.7. The parameter's type is left to the server. */
 static void add_question(struct lookup *l, struct buf *b)
 {
@@ -366,8 +333,7 @@ static void granted(struct waiter *w, struct server *s)
 		loop_later(l->worker->loop, &l->parting);
 		return;
 	}
-	s->unnamed_of = 0; /* a client's unnamed statement is gone now */
-	add_resets(l, &b);
+	l->readies += clear_ahead(s, l->worker->setup, &b);
 	add_question(l, &b);
 	stream_send(&s->stream, b.p, b.len);
 	buf_free(&b);

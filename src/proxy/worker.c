@@ -10,6 +10,7 @@
 #include "proxy/lookup.h"
 #include "proxy/parcel.h"
 #include "proxy/relay.h"
+#include "proxy/survey.h"
 #include "proxy/throttle.h"
 
 struct worker *workers[WORKERS_MOST];
@@ -61,6 +62,7 @@ struct worker *worker_new(int id, struct setup *setup)
 	w->started_at = clock_now();
 	list_init(&w->listeners);
 	list_init(&w->crowds);
+	list_init(&w->surveys);
 	for (int i = 0; i < CLIENT_STATES; i++)
 		list_init(&w->clients[i]);
 	gate_init(&w->gate);
@@ -90,6 +92,7 @@ void worker_free(struct worker **wp)
 		mem_free(l);
 	}
 	lookup_crowds_free(w);
+	surveys_end(w);
 	hash_each(link, &w->lanes) {
 		struct lane *l = owner_of(link, struct lane, link);
 		lane_free(&l);
