@@ -5,6 +5,7 @@
 
 #include "admin/board_priv.h"
 #include "proxy/worker.h"
+#include "tenant/heat.h"
 
 /* In the order of figures.def. */
 enum worker_figure {
@@ -34,11 +35,16 @@ struct picture {
 	struct hash clusters;      /* cluster_sums by pointer: those that had a pool */
 	int64_t workers[WORKERS_MOST + 1][WORKER_FIGURES]; /* the last of them is control */
 	int64_t process[PROCESS_FIGURES];
+	struct heat heat;          /* what orgs did is noted here; judged by admin/hot */
+	usec_t wall;               /* the time of the last round, since 1970, as collect_wall tells it */
 };
 
 extern struct picture picture; /* to be read while no round is under way: in done(), and behind it until the next turn */
 
 const struct cluster_sums *cluster_sums_find(const struct cluster *c); /* NULL: it had no pool yet */
+
+/* The time since 1970, but one that never goes back: as it was at the start, and what has passed since. */
+usec_t collect_wall(void);
 
 void collect_start(void);
 void collect_stop(void);

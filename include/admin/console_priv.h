@@ -49,7 +49,7 @@ void errand_end(struct errand *e, const struct err *err); /* err NULL: the tag i
 
 /* commands.c, shows.c */
 void command_run(struct console *k, const struct command *c);
-bool show_run(struct console *k, const char *name); /* false: there is no such SHOW */
+bool show_run(struct console *k, const char *name, const char *by); /* by: a word behind it, or NULL. False: there is no such SHOW */
 bool has_right(const struct client *c, enum right right);
 
 /* The console's own pool and entry, which PgBouncer's tools see in its tables: counted, but no client of the pools. */

@@ -16,12 +16,15 @@ struct columns {
 #define COLUMNS_OF(array) {array, (int)(sizeof(array) / sizeof((array)[0]))}
 
 #define SHOW(name, right, head, ask, tell) extern const struct columns head;
+#define SHOW_BY(name, right, head, tell, words) extern const struct columns head;
 #include "admin/shows.def"
 
 /* In each loop's thread. Nothing but the worker's own and atomics may be looked at. */
 typedef void (*show_ask_fn)(struct worker *w, struct buf *out);
 /* In control. */
 typedef void (*show_tell_fn)(const struct gather *g, struct buf *out);
+/* by: the word behind it; NULL: none. False and err: there is no such word. */
+typedef bool (*show_tell_by_fn)(const char *by, struct buf *out, struct err *err);
 
 void ask_pools(struct worker *w, struct buf *out);
 void ask_clients(struct worker *w, struct buf *out);
@@ -49,6 +52,8 @@ void tell_totals(const struct gather *g, struct buf *out);
 void tell_orgs(const struct gather *g, struct buf *out);
 void tell_clusters(const struct gather *g, struct buf *out);
 void tell_fences(const struct gather *g, struct buf *out);
+
+bool tell_hot_orgs(const char *by, struct buf *out, struct err *err);
 
 /* Names that several tables list, sorted; the array is the caller's to free, what it points to lives on. */
 int names_of_entries(const struct conf *conf, const char ***out); /* those of the files, and of the * line while in use */

@@ -8,6 +8,7 @@ enum figure_unit {
 	FIGURE_USEC,     /* microseconds; told in seconds outside of SHOW */
 	FIGURE_SECONDS,
 	FIGURE_PERMILLE, /* told as a ratio of 0 to 1 */
+	FIGURE_MILLI,    /* thousandths of a number without a unit */
 };
 
 enum figure_kind { FIGURE_GAUGE, FIGURE_COUNTER };

@@ -41,6 +41,8 @@ struct conf_cluster {
 	usec_t breaker_open, probe_interval, probe_timeout;
 	char *probe_user, *probe_dbname; /* own; "": none */
 	struct secret probe_password;
+	char *hot_storage_query; /* owns; "": none */
+	char *hot_storage_entry; /* owns; "": the first by name */
 	int index;            /* 0 .. n_clusters-1, stable only within a snapshot */
 };
 

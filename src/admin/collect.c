@@ -30,7 +30,7 @@ struct waiting {
 
 static struct {
 	bool started;
-	struct timer timer;
+	usec_t wall_at_start, clock_at_start;
 	bool round;               /* one is under way */
 	struct later later;       /* the next slice of it in control */
 	size_t step;
@@ -147,6 +147,7 @@ static void add_usage(int worker, const struct usage *u)
 
 	board_add(&picture.orgs, u->org, u);
 	board_add(&picture.entries, u->entry->name, u);
+	heat_note(&picture.heat, u->org, picture.wall, u->n[TOTAL_queries], (usec_t)u->n[TOTAL_slot_us]);
 	c->n[CLUSTER_servers_active] += u->active;
 	c->n[CLUSTER_waiting] += u->waiting;
 	picture.workers[worker][WORKER_servers] += u->servers;
@@ -306,6 +307,7 @@ static void answered(struct gather *g)
 	collect.answers = g;
 	collect.part = 0;
 	collect.at = collect.slot = 0;
+	picture.wall = collect_wall();
 	board_begin(&picture.orgs, loop_now(control->loop), control->setup->conf->set.metrics_top_orgs);
 	board_begin(&picture.entries, loop_now(control->loop), control->setup->conf->set.metrics_top_orgs);
 	loop_later(control->loop, &collect.later);
@@ -329,35 +331,30 @@ void collect_now(collect_done_fn done, void *arg)
 		begin();
 }
 
-/* Also when nobody asks: what the lanes keep for us must not pile up. */
-#define PERIOD (10 * USEC_PER_SEC)
-
-static void period_over(struct timer *t)
+usec_t collect_wall(void)
 {
-	if (!collect.round)
-		begin();
-	timer_in(t, PERIOD);
+	return collect.wall_at_start + loop_now(control->loop) - collect.clock_at_start;
 }
 
 void collect_start(void)
 {
 	collect.started = true;
 	picture.process[PROCESS_start_time] = clock_wall() / USEC_PER_SEC;
+	collect.wall_at_start = clock_wall();
+	collect.clock_at_start = loop_now(control->loop);
 	later_init(&collect.later, next_slice);
-	timer_init(&collect.timer, control->loop, period_over);
-	timer_in(&collect.timer, PERIOD);
 }
 
 void collect_stop(void)
 {
 	collect.started = false;
-	timer_stop(&collect.timer);
 	later_stop(&collect.later);
 	gather_free(&collect.answers);
 	if (collect.fds)
 		closedir(collect.fds);
 	board_free(&picture.orgs);
 	board_free(&picture.entries);
+	heat_free(&picture.heat);
 	hash_each(link, &picture.clusters)
 		mem_free(owner_of(link, struct cluster_sums, link));
 	hash_free(&picture.clusters);

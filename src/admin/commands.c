@@ -347,7 +347,7 @@ static void run_set(struct console *k, const struct command *c)
 
 static void run_show(struct console *k, const struct command *c)
 {
-	if (!show_run(k, c->arg))
+	if (!show_run(k, c->arg, c->args == ARGS_TWO ? c->more : NULL))
 		invalid(k, c);
 }
 

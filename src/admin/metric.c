@@ -17,6 +17,7 @@ static const char *unit_name(int unit)
 	case FIGURE_PERMILLE:
 		return "_ratio";
 	case FIGURE_COUNT:
+	case FIGURE_MILLI:
 		break;
 	}
 	return "";
@@ -50,6 +51,7 @@ void metric_value(struct buf *out, int64_t v, int unit)
 		fraction(out, v, USEC_PER_SEC, 6);
 		return;
 	case FIGURE_PERMILLE:
+	case FIGURE_MILLI:
 		fraction(out, v, 1000, 3);
 		return;
 	case FIGURE_COUNT:

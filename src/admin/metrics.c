@@ -1,6 +1,7 @@
 /* See admin/metrics_priv.h. A page is a list of sections, a section some families (a figure each), a family a line per item: the order that the
  * format asks for. The three counters of where it stands make it easy to stop anywhere and go on in the next turn. */
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "admin/collect.h"
 #include "admin/metrics_priv.h"
@@ -25,6 +26,14 @@ static const struct figure now_figures[] = {
 };
 static const struct figure org_figures[] = {
 #define ORG_FIGURE ROW
+#include "admin/figures.def"
+};
+static const struct figure hot_rows[] = {
+#define HOT_FIGURE ROW
+#include "admin/figures.def"
+};
+static const struct figure heat_rows[] = {
+#define HEAT_FIGURE ROW
 #include "admin/figures.def"
 };
 static const struct figure worker_rows[] = {
@@ -56,10 +65,23 @@ enum own {
 	OWNS,
 };
 
+enum heat_figure {
+#define HEAT_FIGURE(name, kind, unit, help) HEAT_FIGURE_##name,
+#include "admin/figures.def"
+	HEAT_FIGURES,
+};
+
+/* Verdict and measures of one line of the orgs; of the rest the worst. */
+struct draft_heat {
+	bool hot;
+	int64_t n[HEAT_MEASURES][HEAT_FIGURES];
+};
+
 /* What a page is made from: a copy, since rounds go on while it is written. */
 struct draft {
 	struct page *page; /* ref */
 	struct sheet orgs, entries;
+	struct draft_heat *heat; /* owns: by line of orgs */
 	struct draft_cluster {
 		char *name; /* owns */
 		int64_t n[CLUSTER_FIGURES];
@@ -115,6 +137,21 @@ static const char *cluster_label(const struct draft *d, int item)
 static const char *org_label(const struct draft *d, int item)
 {
 	return d->orgs.lines[item].name;
+}
+
+static int n_of_heats(const struct draft *d)
+{
+	return d->orgs.n * HEAT_MEASURES;
+}
+
+static const char *heat_label(const struct draft *d, int item)
+{
+	return org_label(d, item / HEAT_MEASURES);
+}
+
+static const char *measure_label(int item)
+{
+	return heat_measure_name((enum heat_measure)(item % HEAT_MEASURES));
 }
 
 static const char *entry_label(const struct draft *d, int item)
@@ -174,6 +211,17 @@ static int64_t org_event(const struct draft *d, int item, int family)
 	return (int64_t)d->orgs.lines[item].sums.of_org[family];
 }
 
+static int64_t hot_value(const struct draft *d, int item, int family)
+{
+	(void)family;
+	return d->heat[item].hot;
+}
+
+static int64_t heat_value_of(const struct draft *d, int item, int family)
+{
+	return d->heat[item / HEAT_MEASURES].n[item % HEAT_MEASURES][family];
+}
+
 static int64_t entry_now(const struct draft *d, int item, int family)
 {
 	return d->entries.lines[item].now[family];
@@ -203,20 +251,23 @@ static const struct section {
 	const char *(*label)(const struct draft *d, int item);
 	int64_t (*value)(const struct draft *d, int item, int family);
 	const struct sums *(*sums)(const struct draft *d, int item); /* a histogram, of these waits; NULL: a plain value */
+	const char *(*measure)(int item); /* of a second label, "measure"; NULL: there is none */
 } sections[] = {
 #define ROWS(array) array, (int)(sizeof(array) / sizeof((array)[0]))
-	{"pgweir", ROWS(build_rows), one, "version", version_label, build_value, NULL},
-	{"pgweir", ROWS(own_rows), one, NULL, NULL, own_value, NULL},
-	{"process", ROWS(process_rows), one, NULL, NULL, process_value, NULL},
-	{"pgweir_worker", ROWS(worker_rows), n_of_workers, "worker", worker_label, worker_value, NULL},
-	{"pgweir_cluster", ROWS(cluster_rows), n_of_clusters, "cluster", cluster_label, cluster_value, NULL},
-	{"pgweir_database", ROWS(now_figures), n_of_entries, "database", entry_label, entry_now, NULL},
-	{"pgweir_database", ROWS(total_rows), n_of_entries, "database", entry_label, entry_total, NULL},
-	{"pgweir_database", ROWS(wait_rows), n_of_entries, "database", entry_label, NULL, entry_sums},
-	{"pgweir_org", ROWS(now_figures), n_of_orgs, "org", org_label, org_now, NULL},
-	{"pgweir_org", ROWS(org_figures), n_of_orgs, "org", org_label, org_event, NULL},
-	{"pgweir_org", ROWS(total_rows), n_of_orgs, "org", org_label, org_total, NULL},
-	{"pgweir_org", ROWS(wait_rows), n_of_orgs, "org", org_label, NULL, org_sums},
+	{"pgweir", ROWS(build_rows), one, "version", version_label, build_value, NULL, NULL},
+	{"pgweir", ROWS(own_rows), one, NULL, NULL, own_value, NULL, NULL},
+	{"process", ROWS(process_rows), one, NULL, NULL, process_value, NULL, NULL},
+	{"pgweir_worker", ROWS(worker_rows), n_of_workers, "worker", worker_label, worker_value, NULL, NULL},
+	{"pgweir_cluster", ROWS(cluster_rows), n_of_clusters, "cluster", cluster_label, cluster_value, NULL, NULL},
+	{"pgweir_database", ROWS(now_figures), n_of_entries, "database", entry_label, entry_now, NULL, NULL},
+	{"pgweir_database", ROWS(total_rows), n_of_entries, "database", entry_label, entry_total, NULL, NULL},
+	{"pgweir_database", ROWS(wait_rows), n_of_entries, "database", entry_label, NULL, entry_sums, NULL},
+	{"pgweir_org", ROWS(now_figures), n_of_orgs, "org", org_label, org_now, NULL, NULL},
+	{"pgweir_org", ROWS(org_figures), n_of_orgs, "org", org_label, org_event, NULL, NULL},
+	{"pgweir_org", ROWS(hot_rows), n_of_orgs, "org", org_label, hot_value, NULL, NULL},
+	{"pgweir_org", ROWS(heat_rows), n_of_heats, "org", heat_label, heat_value_of, NULL, measure_label},
+	{"pgweir_org", ROWS(total_rows), n_of_orgs, "org", org_label, org_total, NULL, NULL},
+	{"pgweir_org", ROWS(wait_rows), n_of_orgs, "org", org_label, NULL, org_sums, NULL},
 };
 #define N_SECTIONS (sizeof(sections) / sizeof(sections[0]))
 
@@ -244,6 +295,8 @@ static void put_value(struct buf *out, const struct draft *d, const struct secti
 	if (s->label_name) {
 		buf_add_u8(out, '{');
 		put_label(out, s->label_name, s->label(d, item));
+		if (s->measure)
+			buf_add_fmt(out, ",measure=\"%s\"", s->measure(item));
 		buf_add_u8(out, '}');
 	}
 	buf_add_u8(out, ' ');
@@ -341,6 +394,43 @@ static void copy_clusters(struct draft *d)
 	}
 }
 
+static int line_by_name(const void *name, const void *line)
+{
+	return strcmp(name, ((const struct sheet_line *)line)->name);
+}
+
+/* The line that an org is on: its own, or the last one, of the rest. */
+static size_t line_of(const struct sheet *s, const char *org)
+{
+	size_t rest = (size_t)s->n - 1;
+	const struct sheet_line *found = bsearch(org, s->lines, rest, sizeof(*s->lines), line_by_name);
+
+	return found ? (size_t)(found - s->lines) : rest;
+}
+
+static void raise_to(int64_t *most, int64_t n)
+{
+	if (*most < n)
+		*most = n;
+}
+
+static void copy_heat(struct draft *d)
+{
+	const struct heat *h = &picture.heat;
+
+	d->heat = mem_new((size_t)d->orgs.n * sizeof(*d->heat));
+	for (size_t i = 0; i < h->n; i++) {
+		const struct heat_org *o = h->all[i];
+		struct draft_heat *to = &d->heat[line_of(&d->orgs, o->id)];
+		to->hot |= o->hot;
+		d->own[OWN_hot_orgs] += o->hot;
+		for (int m = 0; m < HEAT_MEASURES; m++) {
+			raise_to(&to->n[m][HEAT_FIGURE_hot_ratio], (int64_t)(heat_ratio(h, o, HEAT_1M, (enum heat_measure)m) * 1000));
+			raise_to(&to->n[m][HEAT_FIGURE_hot_severity], o->severity[HEAT_1M][m]);
+		}
+	}
+}
+
 static void draft_begin(struct draft *d)
 {
 	*d = (struct draft){.page = mem_make(struct page)};
@@ -348,6 +438,7 @@ static void draft_begin(struct draft *d)
 	board_sheet(&picture.orgs, &d->orgs);
 	board_sheet(&picture.entries, &d->entries);
 	copy_clusters(d);
+	copy_heat(d);
 	memcpy(d->workers, picture.workers, sizeof(d->workers));
 	memcpy(d->process, picture.process, sizeof(d->process));
 	d->own[OWN_ready] = atomic_load(&process_stage) == STAGE_RUNNING;
@@ -357,6 +448,7 @@ static void draft_begin(struct draft *d)
 static void draft_free(struct draft *d)
 {
 	page_drop(&d->page);
+	mem_free(d->heat);
 	sheet_free(&d->orgs);
 	sheet_free(&d->entries);
 	for (int i = 0; i < d->n_clusters; i++)

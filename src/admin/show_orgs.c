@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "admin/hot.h"
 #include "admin/show_priv.h"
 #include "base/mem.h"
 #include "proxy/throttle.h"
@@ -19,6 +20,7 @@ static const struct column org_columns[] = {
 #include "admin/figures.def"
 	{"total_slot_time", COL_INT8}, {"held", COL_INT4}, {"max_client_conn", COL_INT4}, {"tx_rate", COL_TEXT}, {"tx_burst", COL_TEXT},
 	{"conn_rate", COL_TEXT}, {"rate_action", COL_TEXT}, {"rate_wait_ms", COL_INT8}, {"weight", COL_TEXT}, {"priority", COL_TEXT},
+	{"verdict", COL_TEXT},
 };
 const struct columns columns_orgs = COLUMNS_OF(org_columns);
 
@@ -142,6 +144,7 @@ static void put(struct buf *out, const struct sum *s)
 	row_int(&r, (int64_t)s->slot_us);
 	row_int(&r, s->held);
 	put_limits(&r, &policy);
+	row_text(&r, hot_verdict(heat_find(hot_heat(), s->id)));
 	row_end(&r);
 }
 

@@ -13,11 +13,14 @@ struct show {
 	const struct columns *columns;
 	show_ask_fn ask;
 	show_tell_fn tell;
+	show_tell_by_fn tell_by; /* NULL: takes no word behind it */
+	const char *words;
 };
 
 static const struct show shows[] = {
-#define SHOW(name, right, head, ask, tell) {#name, RIGHT_##right, &head, ask, tell},
-#define SHOW_UNBUILT(name, right) {#name, RIGHT_##right, NULL, NULL, NULL},
+#define SHOW(name, right, head, ask, tell) {#name, RIGHT_##right, &head, ask, tell, NULL, NULL},
+#define SHOW_BY(name, right, head, tell, words) {#name, RIGHT_##right, &head, NULL, NULL, tell, words},
+#define SHOW_UNBUILT(name, right) {#name, RIGHT_##right, NULL, NULL, NULL, NULL, NULL},
 #include "admin/shows.def"
 };
 #define N_SHOWS (sizeof(shows) / sizeof(shows[0]))
@@ -40,7 +43,7 @@ static void help_shows(struct buf *out)
 
 	buf_add_str(out, "\n\tSHOW HELP");
 	for (size_t i = 0; i < N_SHOWS; i++) {
-		if (!shows[i].columns)
+		if (!shows[i].columns || shows[i].words)
 			continue;
 		bool wrap = out->len - line > HELP_LINE;
 		if (wrap)
@@ -48,6 +51,9 @@ static void help_shows(struct buf *out)
 		buf_add_str(out, wrap ? "\n\tSHOW " : "|");
 		buf_add_str(out, shows[i].name);
 	}
+	for (size_t i = 0; i < N_SHOWS; i++)
+		if (shows[i].words)
+			buf_add_fmt(out, "\n\tSHOW %s %s", shows[i].name, shows[i].words);
 }
 
 static void help(struct console *k)
@@ -122,6 +128,22 @@ static void table(struct console *k, const struct show *s)
 	gather_start(control->loop, loops, n, ask, gathered, e);
 }
 
+static void table_by(struct console *k, const struct show *s, const char *by)
+{
+	struct buf rows = {0};
+	struct err err;
+
+	if (!s->tell_by(by, &rows, &err)) {
+		console_fail_err(k, &err);
+		return;
+	}
+	head(k, s);
+	if (rows.len)
+		buf_add(&k->out, rows.p, rows.len);
+	buf_free(&rows);
+	rows_done(&k->out, "SHOW");
+}
+
 static bool fake(struct console *k, const char *name)
 {
 	for (size_t i = 0; i < N_FAKES; i++) {
@@ -147,10 +169,12 @@ static const struct show *find(const char *name)
 	return NULL;
 }
 
-bool show_run(struct console *k, const char *name)
+bool show_run(struct console *k, const char *name, const char *by)
 {
 	const struct show *s = find(name);
 
+	if (by && (!s || !s->words))
+		return false;
 	if (strcasecmp(name, "help") == 0) {
 		help(k);
 		return true;
@@ -161,6 +185,8 @@ bool show_run(struct console *k, const char *name)
 		console_fail(k, SQLSTATE_NOT_ALLOWED, "admin access needed");
 	else if (!s->columns)
 		console_fail(k, SQLSTATE_UNSUPPORTED, "SHOW %s is not built yet", s->name);
+	else if (s->tell_by)
+		table_by(k, s, by);
 	else
 		table(k, s);
 	return true;

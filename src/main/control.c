@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "admin/collect.h"
+#include "admin/hot.h"
 #include "admin/http.h"
 #include "admin/reload.h"
 #include "admin/stage.h"
@@ -116,11 +117,13 @@ void control_run(void)
 {
 	stats_start();
 	collect_start();
+	hot_start();
 	notify_ready();
 	loop_run(control->loop);
 	notify_stopping();
 	stats_stop();
 	http_stop();
+	hot_stop();
 	collect_stop();
 	for (size_t i = 0; i < N_SIGNALS; i++)
 		event_free(events[i]);
