@@ -14,6 +14,7 @@ struct guc_list {
 	int n;
 	uint64_t meaning; /* a hash of those that may change what a text means to PostgreSQL's parser; 0: none */
 	bool temporary;   /* search_path names pg_temp: what is created without a word about it may be temporary */
+	bool wide;        /* a value is not all ASCII, and means one thing in one client_encoding only */
 	struct guc_item items[];
 };
 

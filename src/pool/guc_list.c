@@ -77,6 +77,15 @@ static bool names_pg_temp(const struct guc_list *l)
 	return path && strstr(path->text, "pg_temp");
 }
 
+static bool is_wide(const struct guc_list *l)
+{
+	for (int i = 0; i < l->n; i++)
+		for (const char *at = l->items[i].value->text; *at; at++)
+			if ((uint8_t)*at >= 0x80)
+				return true;
+	return false;
+}
+
 static void add(struct guc_list *l, struct guc_value *name, struct guc_value *value)
 {
 	l->items[l->n++] = (struct guc_item){name, value};
@@ -102,6 +111,7 @@ struct guc_list *guc_list_with(struct guc_list *old, struct guc_book *b, const c
 		add(l, guc_of(b, name), guc_of(b, value));
 	l->meaning = meaning_of(l);
 	l->temporary = names_pg_temp(l);
+	l->wide = is_wide(l);
 	guc_list_drop(&old);
 	return l;
 }

@@ -374,10 +374,22 @@ static unsigned due_of(const struct client *c)
 	return TOUCH_ALL_TIES | TOUCH(GIVES) | (c->ties & TOUCH(MANY) ? settings : 0);
 }
 
+/* Values are kept as they come, in the client's encoding. Those that are not all ASCII are only carried in UTF-8: in another one a byte may look like
+ * a backslash, and what was set under one encoding would be read under the next. */
+static bool may_carry(const struct client *c, const struct guc_list *l)
+{
+	int i = setup_guc(c->worker->setup, "client_encoding", strlen("client_encoding"));
+	const struct guc_value *encoding = i < 0 ? NULL : c->server->gucs.at[i];
+
+	return !guc_list_is_too_large(l) && (!l || !l->wide || (encoding && strcmp(encoding->text, "UTF8") == 0));
+}
+
 enum inventory_next inventory_next(struct client *c)
 {
 	if (c->named && c->named->temporary)
 		touch(c, TOUCH(TEMP));
+	if (c->named && c->named->wide && !c->ties && !may_carry(c, c->named))
+		touch(c, TOUCH(SETTINGS)); /* the encoding has changed */
 	if (c->touched & due_of(c)) {
 		ask(c);
 		return INVENTORY_ASKING;
@@ -543,7 +555,7 @@ static void answered(struct client *c, bool all)
 	if (c->loaded)
 		ties |= TOUCH(LOAD);
 	c->unlisted |= v->too_many;
-	if (c->unlisted || guc_list_is_too_large(v->named))
+	if (c->unlisted || !may_carry(c, v->named))
 		ties |= TOUCH(MANY);
 	guc_list_drop(&c->named);
 	c->named = guc_list_ref(v->named);

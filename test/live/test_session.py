@@ -375,3 +375,19 @@ def test_a_text_that_others_prepared_where_nobody_looks_is_looked_at(pg, pooler)
 	assert a.talk(prepared, B("", "s"), E(), S) == "1 2 C(SET) Z(I)"
 	assert b.value("show work_mem") != "6MB"
 	assert a.value("show work_mem") == "6MB"
+
+
+# the second byte of this letter is a backslash in SJIS, of the other in GBK and BIG5
+@pytest.mark.parametrize("encoding, letter", [("SJIS", "\u8868"), ("GBK", "\u8a93"), ("BIG5", "\u529f"), ("LATIN1", "\u00e9"), ("UTF8", "\u8868")])
+def test_a_value_is_the_same_whatever_the_encoding(pg, pooler, encoding, letter):
+	two = pooler(settings={"default_pool_size": 3})
+	look = "select encode(convert_to(current_setting('my.x', true), 'UTF8'), 'hex')"
+	a, b, late = two.raw(params={"client_encoding": encoding}), two.raw(), two.raw()
+	a.query(f"set my.x = U&'\\{ord(letter):04x}'")
+	late.query(f"set my.x = U&'\\{ord(letter):04x}'")
+	late.query(f"set client_encoding = '{encoding}'")
+	for _ in range(3):
+		assert b.query(look) in ([[None]], [[""]])
+		assert a.value(look) == letter.encode().hex() == late.value(look)
+		assert b.value("show client_encoding") == "UTF8"
+	assert a.value("show client_encoding") == encoding == late.value("show client_encoding")
