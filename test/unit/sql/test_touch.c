@@ -126,6 +126,10 @@ static void ties_are_found(void **state)
 	finds("CREATE TEMP TABLE t (a int) ON COMMIT DROP", TOUCH(TEMP), 0, "");
 	finds("CREATE TABLE pg_temp.t (a int)", TOUCH(TEMP), 0, "");
 	finds("CREATE TABLE t (temp int)", 0, 0, "");
+	finds("SET search_path TO a, PG_TEMP", TOUCH(NAMED) | TOUCH(TEMP), 0, "search_path ");
+	finds("SET LOCAL search_path TO 'pg_temp'", TOUCH(TEMP), 0, "~search_path ");
+	finds("SELECT set_config('search_path', 'pg_temp', true)", TOUCH(TEMP), 0, "~search_path ");
+	finds("SET work_mem = 'pg_temp'", TOUCH(NAMED), 0, "work_mem=pg_temp ");
 	finds("SELECT a INTO TEMP t FROM b", TOUCH(TEMP), TOUCH(TEMP), "");
 	finds("(SELECT a INTO TEMPORARY TABLE t FROM b)", TOUCH(TEMP), TOUCH(TEMP), "");
 	finds("WITH q AS (SELECT 1) SELECT * INTO LOCAL TEMP t FROM q", TOUCH(TEMP), TOUCH(TEMP), "");
@@ -137,6 +141,19 @@ static void ties_are_found(void **state)
 	finds("SELECT 1; LISTEN a; LISTEN b", TOUCH(LISTEN), TOUCH(LISTEN), "");
 	finds("DO $x$ BEGIN PERFORM set_config('a.b', '1', false); END $x$", TOUCH_ALL_TIES | TOUCH(SETTINGS) | TOUCH(NAMED) | TOUCH(GIVES), 0, "a.b ");
 	finds("DO $$ BEGIN PERFORM 1; END $$", TOUCH_ALL_TIES | TOUCH(SETTINGS) | TOUCH(GIVES), 0, "");
+}
+
+static void a_call_by_oid_is_what_its_text_would_be(void **state)
+{
+	(void)state;
+	finds(touch_text_of_call(2078), TOUCH(SETTINGS), 0, ""); /* set_config */
+	finds(touch_text_of_call(2880), TOUCH(LOCK), TOUCH(LOCK), "");
+	finds(touch_text_of_call(2889), TOUCH(LOCK), TOUCH(LOCK), "");
+	finds(touch_text_of_call(2885), TOUCH(GIVES), 0, "");
+	finds(touch_text_of_call(2892), TOUCH(GIVES), 0, "");
+	assert_null(touch_text_of_call(0));
+	assert_null(touch_text_of_call(952)); /* lo_open */
+	assert_null(touch_text_of_call(3089)); /* pg_advisory_xact_lock */
 }
 
 static void giving_up_is_found(void **state)
@@ -178,6 +195,7 @@ int main(void)
 		cmocka_unit_test(what_is_local_is_nothing),
 		cmocka_unit_test(set_config_is_found_wherever_it_stands),
 		cmocka_unit_test(ties_are_found),
+		cmocka_unit_test(a_call_by_oid_is_what_its_text_would_be),
 		cmocka_unit_test(giving_up_is_found),
 		cmocka_unit_test(strings_and_comments_do_nothing),
 		cmocka_unit_test(broken_texts_end),
