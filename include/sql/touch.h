@@ -30,7 +30,7 @@ typedef void (*touch_name_fn)(void *arg, const char *name, const char *value, en
 /* Is it worth a look? Runs for every text, so it takes sixteen bytes at a time. */
 enum touch_look { TOUCH_LOOK_FOR_TAKING, TOUCH_LOOK_FOR_GIVING_TOO };
 bool touch_may(const uint8_t *sql, size_t len, enum touch_look look);
-struct touches touch_find(const uint8_t *sql, size_t len, touch_name_fn name, void *arg);
+struct touches touch_find(struct scan text, touch_name_fn name, void *arg); /* text: with the reading of backslashes that is in force */
 /* SQL that does the same to the session as the function with that OID, which is called without any (FunctionCall). NULL: it does nothing to it. */
 const char *touch_text_of_call(uint32_t oid);
 /* May this be the name of a setting of the application's own, one with a point? */

@@ -129,6 +129,7 @@ struct reading {
 	struct client *client;
 	struct err *err;
 	bool refused; /* it sets what is not the client's to set */
+	bool perhaps; /* the text may be read so: asking costs little, refusing would be wrong */
 };
 
 static void read_name(void *arg, const char *name, const char *value, enum touch_how how)
@@ -137,7 +138,7 @@ static void read_name(void *arg, const char *name, const char *value, enum touch
 
 	if (!name)
 		speak_org_is_reset(r->client);
-	else if (!r->refused && !speak_may_set(r->client, name, value, r->err))
+	else if (!r->perhaps && !r->refused && !speak_may_set(r->client, name, value, r->err))
 		r->refused = true;
 	if (!r->refused && how != TOUCH_LOCAL && inventory_watches(r->client))
 		note_name(r->client, name, how);
@@ -196,15 +197,26 @@ static void touch(struct client *c, unsigned what)
 		c->server->unsure = true;
 }
 
+static bool reads_backslashes(const struct client *c)
+{
+	static const char name[] = "standard_conforming_strings";
+	int i = setup_guc(c->worker->setup, name, sizeof(name) - 1);
+	const struct guc_value *now = i < 0 ? NULL : c->gucs.at[i] ? c->gucs.at[i] : c->server->gucs.at[i];
+
+	return now && strcmp(now->text, "off") == 0;
+}
+
 bool inventory_note(struct client *c, const uint8_t *sql, size_t len, struct err *err)
 {
-	struct reading r = {c, err, false};
+	struct reading r = {c, err, false, false};
+	struct scan text = scan_of(sql, len);
 
 	if (!speak_may_run(c, sql, len, err))
 		return false;
 	if (!touch_may(sql, len, look_of(c)))
 		return true;
-	struct touches t = touch_find(sql, len, read_name, &r);
+	text.backslash = reads_backslashes(c);
+	struct touches t = touch_find(text, read_name, &r);
 	if (r.refused)
 		return false;
 	if (!inventory_watches(c))
@@ -212,12 +224,17 @@ bool inventory_note(struct client *c, const uint8_t *sql, size_t len, struct err
 	if (!may_take(c, t.takes, err))
 		return false;
 	touch(c, t.asks);
+	if (memchr(sql, '\\', len)) { /* what is in force when it runs may be set by what is still under way */
+		r.perhaps = true;
+		text.backslash = !text.backslash;
+		touch(c, touch_find(text, read_name, &r).asks);
+	}
 	return true;
 }
 
 bool inventory_note_value(struct client *c, const uint8_t *value, size_t len, struct err *err)
 {
-	struct reading r = {c, err, false};
+	struct reading r = {c, err, false, false};
 	char name[64];
 
 	if (!touch_is_own_name(value, len))

@@ -316,6 +316,7 @@ static void read_own_names(struct finder *f, struct span text, int depth)
 	enum token token;
 	char name[64];
 
+	scan.backslash = f->scan.backslash;
 	while ((token = scan_next(&scan)) != TOKEN_END) {
 		if (token != TOKEN_STRING)
 			continue;
@@ -489,14 +490,15 @@ static void read_statement(struct finder *f, const struct statement *st)
 	}
 }
 
-struct touches touch_find(const uint8_t *sql, size_t len, touch_name_fn name, void *arg)
+struct touches touch_find(struct scan text, touch_name_fn name, void *arg)
 {
-	struct scan scan = scan_of(sql, len);
+	struct scan scan = text;
 	struct touches out = {0, 0};
 	struct statement st;
 
 	while (statement_next(&scan, &st)) {
 		struct finder f = {.scan = scan_of(st.text.p, st.text.len), .text = st.text, .out = &out, .name = name, .arg = arg};
+		f.scan.backslash = text.backslash;
 		advance(&f);
 		read_statement(&f, &st);
 		if (out.asks & TOUCH(SETTINGS))

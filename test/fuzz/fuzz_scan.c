@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
 	tokens_walk(s, scan_next_all);
 	statements_walk(s);
 	touch_may(p + 1, len - 1, TOUCH_LOOK_FOR_GIVING_TOO);
-	struct touches t = touch_find(p + 1, len - 1, name_is_bounded, NULL);
+	struct touches t = touch_find(s, name_is_bounded, NULL);
 	verify((t.takes & ~t.asks) == 0);
 
 	char line[40];

@@ -88,6 +88,21 @@ RESETS = {
 }
 
 
+def test_settings_behind_a_backslash_are_found_however_strings_are_read(pg, pooler):
+	one = pooler(settings={"default_pool_size": 1})
+	a, b = one.raw(), one.raw()
+	before = b.value("show work_mem")
+	a.query("set standard_conforming_strings = off")
+	assert b.value("show standard_conforming_strings") == "on"
+	a.query(r"select 'a\'; -- ', set_config('work_mem', '6MB', false) as x")
+	assert b.value("show work_mem") == before
+	assert a.value("show work_mem") == "6MB"
+	a.send(Q("set standard_conforming_strings = on"), Q(r"select 'a\', set_config('work_mem', '7MB', false), '; --\'"))
+	a.read_ready(2)
+	assert b.value("show work_mem") == before
+	assert a.value("show work_mem") == "7MB"
+
+
 @pytest.mark.parametrize("name", RESETS)
 def test_reset_leads_to_what_the_startup_packet_gave(pg, one, name):
 	other = one.raw(params={"DateStyle": "ISO, YMD"})

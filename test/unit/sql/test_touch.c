@@ -29,7 +29,7 @@ static struct touches touches_of(const char *sql, bool *may, enum touch_look loo
 	memcpy(exact, sql, len);
 	names[0] = 0;
 	*may = touch_may(exact, len, look);
-	struct touches t = touch_find(exact, len, note_name, NULL);
+	struct touches t = touch_find(scan_of(exact, len), note_name, NULL);
 	free(exact);
 	return t;
 }
@@ -176,6 +176,24 @@ static void strings_and_comments_do_nothing(void **state)
 	finds("SELECT 1 /* ; LISTEN a */", 0, 0, "");
 }
 
+static void the_session_decides_about_backslashes(void **state)
+{
+	(void)state;
+	static const char sql[] = "SELECT 'a\\', set_config('a.b', '1', false), '; --\\''";
+	struct scan scan = scan_of(sql, strlen(sql));
+	names[0] = 0;
+	assert_int_equal(touch_find(scan, note_name, NULL).asks, TOUCH(NAMED));
+	assert_string_equal(names, "a.b ");
+	scan.backslash = true; /* then the call stands in a string */
+	names[0] = 0;
+	assert_int_equal(touch_find(scan, note_name, NULL).asks, 0);
+	static const char hidden[] = "SELECT 'a\\'; -- ', set_config('a.b', '1', false)";
+	scan = scan_of(hidden, strlen(hidden));
+	assert_int_equal(touch_find(scan, note_name, NULL).asks, 0);
+	scan.backslash = true;
+	assert_int_equal(touch_find(scan, note_name, NULL).asks, TOUCH(NAMED));
+}
+
 static void broken_texts_end(void **state)
 {
 	(void)state;
@@ -198,6 +216,7 @@ int main(void)
 		cmocka_unit_test(a_call_by_oid_is_what_its_text_would_be),
 		cmocka_unit_test(giving_up_is_found),
 		cmocka_unit_test(strings_and_comments_do_nothing),
+		cmocka_unit_test(the_session_decides_about_backslashes),
 		cmocka_unit_test(broken_texts_end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
