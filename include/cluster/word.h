@@ -19,6 +19,9 @@ typedef uint64_t word_t;
 
 #define EPOCH_MOST ((uint64_t)1 << 56)
 
+/* No cluster's word: what began under it is over, whatever the cluster's is (FREEZE ORG). */
+#define WORD_OVER UINT64_MAX
+
 static inline word_t word_pack(enum cluster_state state, uint64_t epoch)
 {
 	verify(epoch < EPOCH_MOST);
