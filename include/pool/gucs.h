@@ -20,6 +20,9 @@ struct guc_value *guc_ref(struct guc_value *v); /* NULL stays NULL */
 void guc_drop(struct guc_value **v);
 void guc_book_free(struct guc_book *b);
 
+/* What makes a session read-only: servers of a fenced cluster get it in their startup packet. */
+#define READ_ONLY_SETTING "default_transaction_read_only"
+
 struct gucs {
 	struct guc_value *at[GUC_MOST]; /* refs; by setup->guc_names */
 	uint32_t set;                   /* bits of those that are not NULL */

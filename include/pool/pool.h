@@ -29,6 +29,7 @@ struct target {
 	struct tally *user;           /* borrows: the server user */
 	struct scope *entry_scope, *user_scope; /* counted: where its pools wait for the caps of these two */
 	struct conf_entry *made;      /* owns: an entry of the * line; NULL: looked up by name in the lane's setup */
+	bool exempt;                  /* for clients that may write while others are fenced */
 	int n_pools;
 	int n_servers;
 	int n_logins;                 /* in DIAL or LOGIN */
@@ -63,6 +64,7 @@ struct flow {
 	int n_pools;
 	struct sfq_unit unit; /* in lane->orgs while one of its pools is blocked by the cluster's ceiling */
 	struct sfq pools;     /* those */
+	bool frozen;          /* may not write (FREEZE ORG) */
 };
 
 /* Where pools wait for the cap of one entry or one user. */
@@ -222,6 +224,12 @@ static inline bool server_is_of_now(const struct server *s)
 /* The pool for a client: made on first use. entry: the configuration's, or one made from the * line (copied by conf_entry_make by name if needed).
  * server_user: the entry's forced user or the client's own name. org: the id, "default" for none. */
 struct pool *lane_pool(struct lane *l, const struct conf_entry *entry, const char *server_user, const char *org);
+/* The same for a client that may write while others are fenced: its servers are its kind's alone. */
+struct pool *lane_pool_exempt(struct lane *l, const struct conf_entry *entry, const char *server_user, const char *org);
+/* From now on the flow's servers are opened read-only, or not any more. What began on one that may write is over; what reads goes on to its end. */
+void flow_freeze(struct flow *f);
+void flow_thaw(struct flow *f);
+struct flow *lane_flow(struct lane *l, const char *org); /* NULL: the lane has none */
 const struct conf_entry *target_entry(const struct target *t); /* by the lane's setup; NULL: removed by a reload */
 
 enum take { TAKE_GRANTED, TAKE_WAIT, TAKE_REFUSED };

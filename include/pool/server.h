@@ -98,8 +98,10 @@ struct server {
 	int port;
 	bool tls;
 	uint64_t tls_digest;
-	word_t word;              /* the cluster's, and who its primary was, when it was dialled: see server_is_of_now */
+	word_t word;              /* the cluster's, and who its primary was, when it was dialled: see server_is_of_now. It is what its transactions are stamped with */
 	uint64_t primary;
+	bool read_only;           /* its session is, from its startup packet on: the fence was up, or the org frozen */
+	bool frozen;              /* it was opened for a frozen org */
 	uint32_t pass_left;       /* bytes of the message at hand still to be handed through */
 	bool pass_drop;           /* ... or to be dropped */
 
@@ -139,6 +141,8 @@ void server_cancel_begin(struct server *s);
 void server_cancel_end(struct server *s);
 /* A ParameterStatus body: notes a tracked value. Returns its index, or -1 when it is not tracked or not well formed. */
 int server_parameter(struct server *s, const uint8_t *body, size_t len);
+/* Its session was to be read-only, and is not any more: nobody may use it. */
+bool server_is_lifted(const struct server *s);
 /* After any change of s->gucs or s->gucs_at_login. */
 void server_gucs_changed(struct server *s);
 /* DISCARD ALL has gone through or will before anything else: statements are gone, unreported settings are back. */

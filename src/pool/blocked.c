@@ -159,7 +159,7 @@ static enum sfq_fit pool_fits(struct sfq_unit *u, void *arg)
 		return SFQ_DROP;
 	}
 	if (a->s)
-		return p->target == a->s->target || pool_is_worth_a_login(a->s->pool, p) ? SFQ_TAKE : SFQ_PASS;
+		return pool_may_take_over(a->s, p) || pool_is_worth_a_login(a->s->pool, p) ? SFQ_TAKE : SFQ_PASS;
 	return pool_may_log_in(p) ? SFQ_TAKE : SFQ_PASS;
 }
 

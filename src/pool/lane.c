@@ -69,18 +69,21 @@ struct lane *lane_new(struct loop *loop, struct cluster *c, const struct setup *
 
 struct target_key {
 	const struct tally *entry, *user;
+	uintptr_t exempt; /* as wide as the others: the key is hashed as bytes */
 };
 
 static bool target_same(const struct hash_link *link, const void *key)
 {
 	const struct target *t = owner_of(link, struct target, link);
 	const struct target_key *k = key;
-	return t->entry == k->entry && t->user == k->user;
+	return t->entry == k->entry && t->user == k->user && t->exempt == (k->exempt != 0);
 }
 
-static struct target *target_of(struct lane *l, const struct conf_entry *e, const char *server_user)
+enum standing { STANDING_PLAIN, STANDING_EXEMPT };
+
+static struct target *target_of(struct lane *l, const struct conf_entry *e, const char *server_user, enum standing standing)
 {
-	struct target_key key = {tally_entry(e->name), tally_user(server_user)};
+	struct target_key key = {tally_entry(e->name), tally_user(server_user), standing == STANDING_EXEMPT};
 	uint64_t hash = hash_bytes(&key, sizeof(key));
 	struct hash_link *link = hash_find(&l->targets, hash, target_same, &key);
 
@@ -92,6 +95,7 @@ static struct target *target_of(struct lane *l, const struct conf_entry *e, cons
 	t->user = tally_user(server_user);
 	t->entry_scope = scope_of(l, t->entry);
 	t->user_scope = scope_of(l, t->user);
+	t->exempt = standing == STANDING_EXEMPT;
 	if (e->automatic) {
 		t->made = conf_entry_make(l->setup->conf, e->name);
 		log_log("registered new auto-database: %s", e->name);
@@ -150,14 +154,20 @@ static bool flow_same(const struct hash_link *link, const void *key)
 	return strcmp(owner_of(link, struct flow, link)->key, key) == 0;
 }
 
+struct flow *lane_flow(struct lane *l, const char *org)
+{
+	struct hash_link *link = hash_find(&l->flows, hash_bytes(org, strlen(org)), flow_same, org);
+	return link ? owner_of(link, struct flow, link) : NULL;
+}
+
 static struct flow *flow_of(struct lane *l, const char *org)
 {
 	uint64_t hash = hash_bytes(org, strlen(org));
-	struct hash_link *link = hash_find(&l->flows, hash, flow_same, org);
+	struct flow *f = lane_flow(l, org);
 
-	if (link)
-		return owner_of(link, struct flow, link);
-	struct flow *f = mem_make(struct flow);
+	if (f)
+		return f;
+	f = mem_make(struct flow);
 	verify(strlen(org) < sizeof(f->key));
 	strcpy(f->key, org);
 	f->lane = l;
@@ -200,10 +210,10 @@ static void pool_resolve(struct pool *p)
 	sfq_unit_tune(&p->unit, p->policy.weight, (enum sfq_rank)p->policy.priority, now);
 }
 
-struct pool *lane_pool(struct lane *l, const struct conf_entry *entry, const char *server_user, const char *org)
+static struct pool *pool_of(struct lane *l, const struct conf_entry *entry, const char *server_user, const char *org, enum standing standing)
 {
 	verify_here(l->loop);
-	struct pool_key key = {target_of(l, entry, server_user), flow_of(l, org)};
+	struct pool_key key = {target_of(l, entry, server_user, standing), flow_of(l, org)};
 	uint64_t hash = hash_bytes(&key, sizeof(key));
 	struct hash_link *link = hash_find(&l->pools, hash, pool_same, &key);
 
@@ -226,6 +236,16 @@ struct pool *lane_pool(struct lane *l, const struct conf_entry *entry, const cha
 	pool_resolve(p);
 	hash_add(&l->pools, &p->link, hash);
 	return p;
+}
+
+struct pool *lane_pool(struct lane *l, const struct conf_entry *entry, const char *server_user, const char *org)
+{
+	return pool_of(l, entry, server_user, org, STANDING_PLAIN);
+}
+
+struct pool *lane_pool_exempt(struct lane *l, const struct conf_entry *entry, const char *server_user, const char *org)
+{
+	return pool_of(l, entry, server_user, org, STANDING_EXEMPT);
 }
 
 static bool remainder_same(const struct hash_link *link, const void *key)
@@ -371,6 +391,7 @@ void lane_follow(struct lane *l)
 		struct target *t = owner_of(link, struct target, link);
 		timer_stop(&t->retry); /* what failed may work now */
 		t->failing_since = 0;
+		t->welcome.known = false; /* it says whether sessions are read-only */
 	}
 	hash_each(link, &l->pools) {
 		struct pool *p = owner_of(link, struct pool, link);
@@ -379,6 +400,50 @@ void lane_follow(struct lane *l)
 				server_follow(list_owner(at, struct server, link));
 		pool_serve_soon(p);
 	}
+}
+
+/* ---- frozen orgs ---- */
+
+/* Servers of the other kind: in use they are closed when they come free, others now. */
+static void flow_turn(struct flow *f, const char *reason)
+{
+	hash_each(link, &f->lane->pools) {
+		struct pool *p = owner_of(link, struct pool, link);
+		if (p->flow != f)
+			continue;
+		p->target->welcome.known = false;
+		for (int state = SERVER_DIAL; state < SERVER_CLOSING; state++)
+			list_each_safe(at, &p->servers[state]) {
+				struct server *s = list_owner(at, struct server, link);
+				if (s->frozen == f->frozen)
+					continue;
+				if (f->frozen && !s->read_only)
+					s->word = WORD_OVER;
+				if (s->state == SERVER_DIAL || s->state == SERVER_LOGIN)
+					server_close(s, NULL, reason);
+				else
+					server_make_stale(s, reason);
+			}
+		pool_serve_soon(p);
+	}
+}
+
+void flow_freeze(struct flow *f)
+{
+	verify_here(f->lane->loop);
+	if (f->frozen)
+		return;
+	f->frozen = true;
+	flow_turn(f, "org is frozen");
+}
+
+void flow_thaw(struct flow *f)
+{
+	verify_here(f->lane->loop);
+	if (!f->frozen)
+		return;
+	f->frozen = false;
+	flow_turn(f, "org is not frozen any more");
 }
 
 void lane_free(struct lane **lp)

@@ -17,6 +17,7 @@
 
 #include "auth/login_auth.h"
 #include "base/mem.h"
+#include "cluster/fence.h"
 #include "cluster/watch.h"
 #include "net/listen.h"
 #include "net/tls.h"
@@ -118,6 +119,8 @@ static enum login_result startup(struct login *g)
 	put_pair(&b, "database", e->dbname);
 	for (int i = 0; i < e->n_params; i++)
 		put_pair(&b, e->params[i].name, e->params[i].value);
+	if (g->server->read_only) /* last: of two of a name PostgreSQL takes the later */
+		put_pair(&b, READ_ONLY_SETTING, "on");
 	msg_u8(&b, 0);
 	msg_end(&b, 0);
 	g->step = STEP_AUTH;
@@ -526,6 +529,13 @@ static void attempt_failed(struct login *g)
 	server_failed(s, &told, g->told_server_said);
 }
 
+/* connect_query has made it writable again: the operator's mistake, but no reason to let writes through. */
+static void finish_lifted(struct login *g)
+{
+	err_set(&g->err, SQLSTATE_READ_ONLY, "the session is not read-only after its login, though writes are fenced (connect_query?)");
+	attempt_failed(g);
+}
+
 static void finish(struct login *g)
 {
 	struct server *s = g->server;
@@ -554,7 +564,10 @@ static void settle(struct login *g, enum login_result result)
 	case LOGIN_WAIT:
 		break;
 	case LOGIN_DONE:
-		finish(g);
+		if (server_is_lifted(g->server))
+			finish_lifted(g);
+		else
+			finish(g);
 		break;
 	case LOGIN_FAIL:
 		attempt_failed(g);
@@ -660,6 +673,8 @@ void login_begin(struct server *s)
 	later_init(&g->later, no_host);
 	s->word = cluster_word(s->lane->cluster);
 	s->primary = atomic_load(&s->lane->cluster->primary);
+	s->frozen = s->pool->flow->frozen;
+	s->read_only = s->frozen || (fence_is_up(s->word) && !s->target->exempt);
 	if (e)
 		hosts_choose(g, e);
 	if (!g->n_hosts) {

@@ -198,12 +198,18 @@ static struct server *idle_to_evict(struct pool *p, enum cap cap)
 	return NULL;
 }
 
+/* Servers of frozen orgs and others are not each other's: one is read-only by its startup packet. */
+bool pool_may_take_over(const struct server *s, const struct pool *p)
+{
+	return s->target == p->target && s->frozen == p->flow->frozen;
+}
+
 /* An idle server of the same target, of another org: it changes hands. */
 static struct server *idle_to_take_over(struct pool *p)
 {
 	list_each(link, &p->target->idle) {
 		struct server *s = list_owner(link, struct server, idle_link);
-		if (s->pool != p)
+		if (s->pool != p && pool_may_take_over(s, p))
 			return s;
 	}
 	return NULL;
@@ -377,7 +383,7 @@ void pool_give(struct server *s)
 			grant_first(own, s);
 		return;
 	}
-	if (p->target != s->target)
+	if (!pool_may_take_over(s, p))
 		evict(s, p);
 	else if (take_over(s, p))
 		grant_first(p, s);

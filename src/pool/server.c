@@ -82,8 +82,8 @@ static size_t idle_bytes(struct server *s, const uint8_t *p, size_t len)
 		}
 		used += f.size;
 	}
-	if (len - used > STREAM_READ_ROOM) {
-		server_close(s, NULL, "unexpected message from idle server");
+	if (len - used > STREAM_READ_ROOM || server_is_lifted(s)) {
+		server_close(s, NULL, server_is_lifted(s) ? "its session was made writable" : "unexpected message from idle server");
 		return len;
 	}
 	return used;
@@ -142,6 +142,16 @@ static void server_secured(struct stream *st)
 }
 
 const struct stream_calls server_stream_calls = {.bytes = server_bytes, .drained = server_drained, .ended = server_ended, .secured = server_secured};
+
+bool server_is_lifted(const struct server *s)
+{
+	int i;
+
+	if (!s->read_only)
+		return false;
+	i = setup_guc(s->lane->setup, READ_ONLY_SETTING, strlen(READ_ONLY_SETTING));
+	return i >= 0 && s->gucs.at[i] && strcmp(s->gucs.at[i]->text, "on") != 0;
+}
 
 void server_gucs_changed(struct server *s)
 {
@@ -384,6 +394,8 @@ const char *server_overdue(const struct server *s)
 
 	if (!server_is_of_now(s))
 		return "cluster has moved on";
+	if (server_is_lifted(s))
+		return "its session was made writable";
 	if (s->stale)
 		return "database configuration changed";
 	if (pool_is_held(p))

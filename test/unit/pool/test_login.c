@@ -32,6 +32,8 @@ static struct scene {
 	struct guc_book guc_book;
 	struct tally entry, user;
 	struct target target;
+	struct flow flow;
+	struct pool pool;
 	struct server server;
 	bool removed; /* the entry is no longer in the configuration */
 
@@ -147,6 +149,12 @@ int server_parameter(struct server *s, const uint8_t *body, size_t len)
 	return i;
 }
 
+bool server_is_lifted(const struct server *s)
+{
+	int i = setup_guc(sc.setup, READ_ONLY_SETTING, strlen(READ_ONLY_SETTING));
+	return s->read_only && s->gucs.at[i] && strcmp(s->gucs.at[i]->text, "on") != 0;
+}
+
 void server_cancel_begin(struct server *s)
 {
 	s->cancels++;
@@ -226,7 +234,8 @@ static void server_make(void)
 {
 	struct server *s = &sc.server;
 
-	*s = (struct server){.id = 1, .loop = sc.loop, .lane = &sc.lane, .target = &sc.target, .state = SERVER_DIAL, .stream.fd = -1};
+	sc.pool.flow = &sc.flow;
+	*s = (struct server){.id = 1, .loop = sc.loop, .lane = &sc.lane, .target = &sc.target, .pool = &sc.pool, .state = SERVER_DIAL, .stream.fd = -1};
 	timer_init(&s->timer, sc.loop, on_timer);
 }
 
@@ -513,6 +522,62 @@ static void a_login_that_worked_is_told(void **state)
 	assert_int_equal(sc.n_ready, 1);
 	assert_int_equal(sc.n_worked, 1);
 	assert_true(sc.word == WORD);
+}
+
+/* ---- a fence ---- */
+
+static bool asks_read_only(void)
+{
+	static const char asked[] = "default_transaction_read_only\0on\0"; /* and the NUL that ends the packet */
+	struct span said = hears();
+
+	return said.len >= sizeof(asked) && memcmp(said.p + said.len - sizeof(asked), asked, sizeof(asked)) == 0;
+}
+
+static void behind_a_fence_the_session_is_asked_to_be_read_only_whatever_the_entry_says(void **state)
+{
+	(void)state;
+	atomic_store(&sc.cluster.word, word_pack(CLUSTER_RECOVERING, 7));
+	begin(NO_TLS, ONE_HOST " default_transaction_read_only=off");
+	dial_connects();
+	assert_true(sc.server.read_only);
+	assert_true(asks_read_only());
+}
+
+static void a_frozen_orgs_session_is_too(void **state)
+{
+	(void)state;
+	sc.flow.frozen = true;
+	begin(NO_TLS, ONE_HOST);
+	dial_connects();
+	assert_true(sc.server.read_only && sc.server.frozen);
+	assert_true(asks_read_only());
+}
+
+static void an_exempt_ones_is_not(void **state)
+{
+	(void)state;
+	atomic_store(&sc.cluster.word, word_pack(CLUSTER_RECOVERING, 7));
+	sc.target.exempt = true;
+	begin(NO_TLS, ONE_HOST);
+	dial_connects();
+	assert_false(sc.server.read_only);
+	assert_false(asks_read_only());
+}
+
+static void a_session_that_comes_out_writable_is_not_used(void **state)
+{
+	(void)state;
+	atomic_store(&sc.cluster.word, word_pack(CLUSTER_RECOVERING, 7));
+	begin(NO_TLS, ONE_HOST " connect_query='SET default_transaction_read_only=off'");
+	dial_connects();
+	says_auth(0, NULL, 0);
+	says_parameter("default_transaction_read_only", "on");
+	says_ready('I');
+	says_parameter("default_transaction_read_only", "off");
+	says_ready('I');
+	assert_int_equal(sc.n_ready, 0);
+	assert_failed("25006", "the session is not read-only after its login, though writes are fenced (connect_query?)", false);
 }
 
 /* ---- the good road ---- */
@@ -1372,6 +1437,10 @@ int main(void)
 		test(a_login_without_an_answer_or_with_not_now_counts),
 		test(a_login_that_is_refused_by_a_server_that_is_there_does_not_count),
 		test(a_login_that_worked_is_told),
+		test(behind_a_fence_the_session_is_asked_to_be_read_only_whatever_the_entry_says),
+		test(a_frozen_orgs_session_is_too),
+		test(an_exempt_ones_is_not),
+		test(a_session_that_comes_out_writable_is_not_used),
 		test(a_mute_server_ends_with_connect_timeout),
 		test(a_mute_host_leaves_time_for_the_others),
 		test(without_a_timeout_it_waits_for_ever),
