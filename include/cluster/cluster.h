@@ -18,6 +18,7 @@ struct cluster {
 	atomic_int ceiling;     /* max_server_conn; 0: none. Follows the configuration */
 	atomic_int lent;        /* permits out */
 	atomic_uint host_turn;  /* round robin over the hosts */
+	atomic_ulong refused_writes; /* by the fence, of frozen orgs' too */
 
 	/* written by control (cluster/watch) only */
 	_Atomic word_t word;    /* state and epoch; 0: no breaker in force */

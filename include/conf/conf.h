@@ -40,6 +40,7 @@ struct conf_cluster {
 	int breaker_failures, breaker_probes;
 	usec_t breaker_open, probe_interval, probe_timeout;
 	char *probe_user, *probe_dbname; /* own; "": none */
+	char *fence_exempt_users; /* owns: a comma list */
 	struct secret probe_password;
 	char *hot_storage_query; /* owns; "": none */
 	char *hot_storage_entry; /* owns; "": the first by name */

@@ -95,6 +95,14 @@ struct client {
 	uint64_t unnamed_serial;   /* of the latest */
 	bool served;               /* has had a server at least once */
 
+	/* the fence (proxy/fence) */
+	uint64_t epoch;            /* that it says it acts under; 0: none */
+	struct gucs *gucs_before;  /* owns: gucs as its transaction found them; NULL: as they are now */
+	uint8_t fence_batch;       /* FENCE_ bits of what it has passed on since the last ReadyForQuery; while the server is read-only */
+	bool fence_sets;           /* ... among it something that may change how texts are read */
+	bool portal_in_batch;      /* ... and a Bind of the unnamed portal */
+	uint16_t portal_acts;      /* ACT_ bits of what the unnamed portal runs */
+
 	/* the message at hand */
 	uint32_t pass_left;        /* bytes still to be handed through */
 	bool pass_drop;            /* ... or dropped */

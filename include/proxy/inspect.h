@@ -9,10 +9,10 @@
 enum effect { EFFECT_READS, EFFECT_WRITES, EFFECT_ENDS /* a transaction */ };
 enum effect inspect_effect(const char first[FIRST_WORD]);
 
-enum inspected { INSPECT_DONE, INSPECT_MORE, INSPECT_BAD, INSPECT_HOLD };
+enum inspected { INSPECT_DONE, INSPECT_MORE, INSPECT_BAD, INSPECT_HOLD, INSPECT_DROP };
 
 /* p: the message, f->have bytes of it. DONE: *used bytes of it were dealt with; what is left of it is plain and passes. MORE: *want bytes are needed.
- * HOLD: what it means depends on the outcome of an earlier batch, which has to come through first. */
+ * DROP: it does not pass; something else stands for it. HOLD: what it means depends on the outcome of an earlier batch, which has to come through first. */
 enum inspected inspect_message(struct client *c, const uint8_t *p, const struct frame *f, uint32_t *used, uint32_t *want);
 /* May the client name one more statement (max_client_statements, max_client_statement_bytes)? len: of what stands behind the name in its Parse. */
 bool inspect_may_name(const struct client *c, const char *name, size_t len, struct err *err);

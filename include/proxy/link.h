@@ -11,6 +11,7 @@ enum mark {
 	/* from here on: what link_settled and link_undone are told of */
 	MARK_RESET,      /* our DISCARD ALL */
 	MARK_SETTINGS,   /* our SET ...: note is the mask of parameters */
+	MARK_UNWRAP,     /* our COMMIT or ROLLBACK of a block that was opened for the client's batch: its ReadyForQuery is the client's (proxy/fence) */
 	MARK_REFUSED,    /* stands for a message of the client's that must not run, and fails or is never sent (REPLY_MAKE_UP); note is the struct err the client is told (owned) */
 	/* from here on: what our picture of statements and names rests on */
 	MARK_UNNAMED,    /* Parse of the unnamed statement, or what drops it: note is the one before (struct unnamed, owned); NULL: the Parse is ours, or nothing
@@ -35,6 +36,9 @@ bool link_get(struct client *c);
 void link_get_welcome(struct client *c);
 /* Once, before the first message to a new server: puts what has to go ahead into the worker's to_server parcel. */
 void link_prelude(struct client *c);
+/* The client's settings are about to change inside a transaction: what they are is kept, until link_forget_gucs. */
+void link_keep_gucs(struct client *c);
+void link_forget_gucs(struct client *c);
 /* The client's value of setting i is about to change: if it is the one of its startup packet, that is kept. */
 void link_keep_start(struct client *c, int i);
 /* Its transaction is over, in which it reset settings that its startup packet gave: RESET on the server led to the server's default, and for the
@@ -46,6 +50,8 @@ void link_idle(struct client *c);
 void link_stay(struct client *c);
 /* The transaction is over: the server goes back, the client is idle. */
 void link_part(struct client *c);
+/* ... the client's part of it: it has no server any more. */
+void link_parted(struct client *c);
 /* The server says that its statements are gone: DEALLOCATE ALL, DISCARD ALL. Those whose Parse stands behind it are not. */
 void link_statements_gone(struct client *c);
 /* The entry at the front, a DEALLOCATE in the simple protocol, fails: the name stays. */

@@ -28,6 +28,7 @@ static const struct key keys[] = {
 	KEY_AT(struct draft, probe_timeout, cluster.probe_timeout, KIND_SEC, NULL, 0, 0, 0, KEY_BUILT),
 	KEY_AT(struct draft, probe_user, cluster.probe_user, KIND_STR, NULL, 0, 0, 0, KEY_BUILT),
 	KEY_AT(struct draft, probe_password, cluster.probe_password, KIND_SECRET, NULL, 0, 0, 0, KEY_BUILT),
+	KEY_AT(struct draft, fence_exempt_users, cluster.fence_exempt_users, KIND_STR, NULL, 0, 0, 0, KEY_BUILT),
 	KEY_AT(struct draft, probe_dbname, cluster.probe_dbname, KIND_STR, NULL, 0, 0, 0, KEY_BUILT),
 	KEY_AT(struct draft, hot_storage_query, cluster.hot_storage_query, KIND_STR, NULL, 0, 0, 0, KEY_BUILT),
 	KEY_AT(struct draft, hot_storage_entry, cluster.hot_storage_entry, KIND_STR, NULL, 0, 0, 0, KEY_BUILT),
@@ -36,7 +37,7 @@ static const struct key keys[] = {
 /* Settings of the process that a cluster may have its own value of. Read here to be checked; whoever builds one
  * gives it a field and moves it up. */
 static const char *const process_keys[] = {
-	"control", "fence_lease", "fence_exempt_users", "degraded_to", "degraded_functions",
+	"control", "fence_lease", "degraded_to", "degraded_functions",
 };
 
 static bool is_process_key(const char *name)
@@ -87,6 +88,7 @@ static void cluster_clear(struct conf_cluster *c)
 	mem_free(c->org_reset_query);
 	mem_free(c->probe_user);
 	mem_free(c->probe_dbname);
+	mem_free(c->fence_exempt_users);
 	secret_free(&c->probe_password);
 	mem_free(c->hot_storage_query);
 	mem_free(c->hot_storage_entry);
@@ -136,6 +138,7 @@ static struct conf_cluster defaults(const struct settings *set, const char *name
 		.probe_dbname = mem_str(set->probe_dbname),
 		.hot_storage_query = mem_str(set->hot_storage_query),
 		.hot_storage_entry = mem_str(set->hot_storage_entry),
+		.fence_exempt_users = mem_str(set->fence_exempt_users),
 	};
 
 	if (set->probe_password[0])

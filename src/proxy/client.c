@@ -183,6 +183,7 @@ static void let_go(struct client *c)
 	mem_free(c->unnamed.deallocates);
 	portals_clear(c);
 	gucs_clear(&c->gucs);
+	link_forget_gucs(c);
 	inventory_free(c);
 	speak_free(c);
 	guc_list_drop(&c->named);

@@ -1,6 +1,6 @@
 /* Startup parameters, sent one by one or inside `options`. Each is one of
  *
- *   ours      names the org; tenant/resolve reads it, the server never sees it
+ *   ours      names the org (tenant/resolve reads it) or the epoch; the server never sees it
  *   tracked   follows the client from server to server
  *   ignored   named in ignore_startup_parameters, which may hold `options` for all that stands in there
  *   unknown   refuses the login: the client would believe it to be in force
@@ -12,6 +12,8 @@
 #include <strings.h>
 
 #include "base/mem.h"
+#include "base/num.h"
+#include "proxy/fence.h"
 #include "proxy/greet_priv.h"
 #include "proxy/worker.h"
 #include "tenant/resolve.h"
@@ -34,7 +36,7 @@ static bool is_ignored(const struct greet *g, const char *name)
 
 static enum kind kind_of(const struct greet *g, const char *name)
 {
-	if (org_is_parameter(name))
+	if (org_is_parameter(name) || fence_epoch_is_parameter(name))
 		return KIND_OURS;
 	if (setup_guc(g->setup, name, strlen(name)) >= 0)
 		return KIND_TRACKED;
@@ -79,6 +81,12 @@ static bool check(struct walk *w, const char *name, const char *value, struct er
 	if (strcasecmp(name, "application_name") == 0) {
 		mem_free(g->application_name);
 		g->application_name = mem_str(value);
+	}
+	if (fence_epoch_is_parameter(name)) {
+		int64_t epoch;
+		if (!num_i64(value, &epoch) || epoch <= 0)
+			return err_set(err, SQLSTATE_BAD_VALUE, "pgweir.epoch is no epoch: \"%.40s\"", value);
+		w->c->epoch = (uint64_t)epoch;
 	}
 	if (kind_of(g, name) != KIND_UNKNOWN || (w->in_options && is_ignored(g, "options")))
 		return true;

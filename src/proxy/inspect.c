@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "proxy/deallocate.h"
+#include "proxy/fence.h"
 #include "proxy/inventory.h"
 #include "proxy/link.h"
 #include "proxy/parcel.h"
@@ -755,7 +756,7 @@ static enum inspected inspect_query(struct client *c, const uint8_t *p, const st
 	return INSPECT_DONE;
 }
 
-static enum inspected refuse_call(struct client *c, const struct frame *f, const struct err *err, uint32_t *used)
+static void refuse_call(struct client *c, const struct err *err)
 {
 	struct buf *out = to_server(c);
 	size_t begun = msg_begin(out, 'F');
@@ -763,12 +764,10 @@ static enum inspected refuse_call(struct client *c, const struct frame *f, const
 	msg_bytes(out, "\0\0\0\0\0\0\0\0\0\0", 10); /* no function has OID 0; no formats, no values, result as text */
 	msg_end(out, begun);
 	expect_refused(c, REPLY_CALL, err);
-	*used = f->size;
-	return INSPECT_DONE;
 }
 
 /* A function called by its OID has no text, but may set a setting or take a lock like any other. */
-static enum inspected inspect_call(struct client *c, const uint8_t *p, const struct frame *f, uint32_t *used, uint32_t *want)
+static enum inspected inspect_call(struct client *c, const uint8_t *p, const struct frame *f, uint32_t *want)
 {
 	struct reader r = reader_of(p + FRAME_HEAD, f->have - FRAME_HEAD);
 	const char *text = touch_text_of_call(read_u32(&r));
@@ -779,8 +778,10 @@ static enum inspected inspect_call(struct client *c, const uint8_t *p, const str
 		*want = r.bad && f->size > FRAME_HEAD + 4 ? FRAME_HEAD + 4 : f->size;
 		return INSPECT_MORE;
 	}
-	if (text && inventory_reads(c) && !(note_values(c, r.p, r.end, &err) && inventory_note(c, (const uint8_t *)text, strlen(text), &err)))
-		return refuse_call(c, f, &err, used);
+	if (text && inventory_reads(c) && !(note_values(c, r.p, r.end, &err) && inventory_note(c, (const uint8_t *)text, strlen(text), &err))) {
+		refuse_call(c, &err);
+		return INSPECT_DROP;
+	}
 	expect(c, REPLY_CALL, REPLY_FORWARD, MARK_NONE, NULL);
 	return INSPECT_DONE;
 }
@@ -860,6 +861,60 @@ static enum inspected inspect_copy_data(struct client *c)
 	return INSPECT_DONE;
 }
 
+/* What stands for a message that the fence holds back. */
+static enum inspected stand_in(struct client *c, const struct frame *f, const struct err *err)
+{
+	static const uint8_t no_sql[] = REFUSED "\0\0"; /* and no types */
+	struct buf *out = to_server(c);
+	size_t begun;
+
+	switch (f->type) {
+	case 'P':
+		write_parse(out, REFUSED, no_sql, sizeof(no_sql));
+		expect_refused(c, REPLY_PARSE, err);
+		break;
+	case 'B':
+		begun = msg_begin(out, 'B');
+		msg_str(out, "");
+		msg_str(out, REFUSED);
+		msg_bytes(out, "\0\0\0\0\0\0", 6);
+		msg_end(out, begun);
+		expect_refused(c, REPLY_BIND, err);
+		break;
+	case 'E':
+		begun = msg_begin(out, 'E');
+		msg_str(out, REFUSED);
+		msg_u32(out, 0);
+		msg_end(out, begun);
+		expect_refused(c, REPLY_EXECUTE, err);
+		break;
+	case 'F':
+		refuse_call(c, err);
+		break;
+	default:
+		refuse_query(c, err);
+	}
+	return INSPECT_DROP;
+}
+
+/* DONE: it may pass. */
+static enum inspected ask_fence(struct client *c, const uint8_t *p, const struct frame *f, uint32_t *want)
+{
+	struct err err;
+
+	switch (fence_look(c, p, f, want, &err)) {
+	case FENCE_LOOK_PASS:
+		return INSPECT_DONE;
+	case FENCE_LOOK_MORE:
+		return INSPECT_MORE;
+	case FENCE_LOOK_HOLD:
+		return INSPECT_HOLD;
+	case FENCE_LOOK_REFUSE:
+		return stand_in(c, f, &err);
+	}
+	never("no such answer");
+}
+
 enum inspected inspect_message(struct client *c, const uint8_t *p, const struct frame *f, uint32_t *used, uint32_t *want)
 {
 	struct server *s = c->server;
@@ -875,6 +930,11 @@ enum inspected inspect_message(struct client *c, const uint8_t *p, const struct 
 		send_kept_syncs(c);
 	if (s->replies.skipping && f->type != 'S')
 		return INSPECT_DONE; /* behind an error the server reads and drops all up to Sync: it passes as it is, and nothing is noted of it */
+	if (s->read_only) {
+		enum inspected fenced = ask_fence(c, p, f, want);
+		if (fenced != INSPECT_DONE)
+			return fenced;
+	}
 	switch (f->type) {
 	case 'Q':
 		return inspect_query(c, p, f, used, want);
@@ -896,7 +956,7 @@ enum inspected inspect_message(struct client *c, const uint8_t *p, const struct 
 	case 'd':
 		return inspect_copy_data(c);
 	case 'F':
-		return inspect_call(c, p, f, used, want);
+		return inspect_call(c, p, f, want);
 	case 'c':
 	case 'f':
 		return copy_ends(c);

@@ -618,6 +618,8 @@ static bool take_message(struct client *c, const struct frame *f, const uint8_t 
 	switch (f->type) {
 	case 'S':
 		relay_parameter(c->server, c, p, f);
+		if (c->state == CLIENT_CLOSING)
+			return false;
 		parcel_send(c->worker->to_client, &c->stream);
 		return true;
 	case 'A':

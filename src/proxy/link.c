@@ -132,10 +132,17 @@ static void ahead_reset(struct server *s, struct buf *out)
 	s->dirty = false;
 }
 
+/* Bits of settings that stay as the server has them: a session that is read-only must stay so, whatever the client asked for. */
+static uint32_t kept_back(const struct client *c, const struct server *s)
+{
+	int i = s->read_only ? setup_guc(c->worker->setup, READ_ONLY_SETTING, strlen(READ_ONLY_SETTING)) : -1;
+	return i < 0 ? 0 : 1u << i;
+}
+
 /* Only what the client asked for or what is not as at login can differ: mostly nothing. */
 static bool settings_fit(const struct client *c, const struct server *s)
 {
-	for (uint32_t bits = c->gucs.set | s->gucs_off; bits; bits &= bits - 1) {
+	for (uint32_t bits = (c->gucs.set | s->gucs_off) & ~kept_back(c, s); bits; bits &= bits - 1) {
 		int i = __builtin_ctz(bits);
 		if ((c->gucs.at[i] ? c->gucs.at[i] : s->gucs_at_login.at[i]) != s->gucs.at[i])
 			return false;
@@ -148,9 +155,12 @@ static void ahead_settings(struct client *c, struct server *s, struct buf *out)
 {
 	const struct setup *setup = c->worker->setup;
 	struct buf *sql = &c->worker->scratch;
+	struct gucs want = c->gucs; /* borrows its values */
 
 	sql->len = 0;
-	uint32_t mask = gucs_diff(&c->gucs, &s->gucs, &s->gucs_at_login, setup, sql);
+	for (uint32_t bits = kept_back(c, s); bits; bits &= bits - 1)
+		want.at[__builtin_ctz(bits)] = s->gucs.at[__builtin_ctz(bits)];
+	uint32_t mask = gucs_diff(&want, &s->gucs, &s->gucs_at_login, setup, sql);
 	if (!mask)
 		return;
 	buf_add_u8(sql, 0);
@@ -171,15 +181,18 @@ static const char *connect_query_of(const struct server *s)
 static void ahead_named(struct client *c, struct server *s, struct buf *out)
 {
 	struct buf *sql = &c->worker->scratch;
+	struct guc_list *want = guc_list_ref(c->named);
 
+	if (s->read_only && guc_list_find(want, READ_ONLY_SETTING)) /* of a server that does not report it */
+		want = guc_list_with(want, &c->worker->guc_book, READ_ONLY_SETTING, NULL);
 	sql->len = 0;
-	guc_list_diff(c->named, s->named, connect_query_of(s), sql);
+	guc_list_diff(want, s->named, connect_query_of(s), sql);
 	if (sql->len) {
 		buf_add_u8(sql, 0);
 		ahead_query(s, out, (const char *)sql->p, MARK_SETTINGS, NULL);
 	}
 	guc_list_drop(&s->named);
-	s->named = guc_list_ref(c->named);
+	s->named = want;
 }
 
 void link_prelude(struct client *c)
@@ -197,6 +210,23 @@ void link_prelude(struct client *c)
 		ahead_settings(c, s, out);
 	if (c->named != s->named)
 		ahead_named(c, s, out);
+}
+
+void link_keep_gucs(struct client *c)
+{
+	if (c->gucs_before)
+		return;
+	c->gucs_before = mem_make(struct gucs);
+	gucs_copy(c->gucs_before, &c->gucs);
+}
+
+void link_forget_gucs(struct client *c)
+{
+	if (!c->gucs_before)
+		return;
+	gucs_clear(c->gucs_before);
+	mem_free(c->gucs_before);
+	c->gucs_before = NULL;
 }
 
 void link_keep_start(struct client *c, int i)
@@ -240,10 +270,8 @@ void link_stay(struct client *c)
 	relay_watch_idle(c);
 }
 
-void link_part(struct client *c)
+void link_parted(struct client *c)
 {
-	struct server *s = c->server;
-
 	c->server = NULL;
 	c->link_due = false;
 	c->unnamed_in_batch = false;
@@ -256,6 +284,13 @@ void link_part(struct client *c)
 	client_move(c, CLIENT_IDLE);
 	/* Either may be paused for the backlog of the other, who will not tell it any more. */
 	stream_resume(&c->stream);
+}
+
+void link_part(struct client *c)
+{
+	struct server *s = c->server;
+
+	link_parted(c);
 	stream_resume(&s->stream);
 	server_release(s);
 }
@@ -373,6 +408,7 @@ void link_settled(void *owner, struct reply *r)
 		break;
 	case MARK_NONE:
 	case MARK_PLAN:
+	case MARK_UNWRAP:
 	case MARK_RESET:
 	case MARK_FORGETS:
 		break;
@@ -489,6 +525,7 @@ void link_undone(void *owner, struct reply *r)
 		break;
 	case MARK_NONE:
 	case MARK_PLAN:
+	case MARK_UNWRAP:
 	case MARK_RESET:
 	case MARK_SETTINGS:
 	case MARK_FORGETS:

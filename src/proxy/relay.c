@@ -7,7 +7,10 @@
  * memory. Backlog at one side pauses the other. */
 #include "proxy/relay.h"
 
+#include "cluster/fence.h"
+#include "pool/order.h"
 #include "proxy/deallocate.h"
+#include "proxy/fence.h"
 #include "proxy/inspect.h"
 #include "proxy/inventory.h"
 #include "proxy/link.h"
@@ -136,7 +139,7 @@ static void rest_or_part(struct client *c)
 		relay_watch_idle(c);
 }
 
-enum step { STEP_ON, STEP_MORE, STEP_STOP };
+enum step { STEP_ON, STEP_MORE, STEP_STOP, STEP_PASS /* the message goes its way */ };
 
 static enum step drop(struct client *c, const struct frame *f)
 {
@@ -219,10 +222,26 @@ static enum step hold(struct client *c)
 	return STEP_STOP;
 }
 
+static enum step fence_outcome(struct client *c, enum fence_step step)
+{
+	switch (step) {
+	case FENCE_GO_ON:
+		return STEP_PASS;
+	case FENCE_HOLD:
+		return hold(c);
+	case FENCE_TOLD:
+		return STEP_ON;
+	case FENCE_GONE:
+		return STEP_STOP;
+	}
+	never("no such step");
+}
+
 /* One message at the front: p has f->have bytes of it, and len of all that has come. Moves *used over what was dealt with. */
 static enum step client_message(struct client *c, const struct settings *set, const uint8_t *p, size_t len, const struct frame *f, size_t *used)
 {
 	uint32_t done = 0, want = 0;
+	bool drops = false;
 
 	if (treat_of_client[f->type] == TREAT_BAD) {
 		bad_client(c, "unexpected message type from client", 0);
@@ -261,6 +280,11 @@ static enum step client_message(struct client *c, const struct settings *set, co
 			break;
 		}
 	}
+	if (c->server && fence_has_moved(c->server)) {
+		enum step step = fence_outcome(c, fence_moved(c, f));
+		if (step != STEP_PASS)
+			return step;
+	}
 	if (!c->server) {
 		if (answer_alone(c, f)) {
 			*used += c->pass_left ? 0 : f->size;
@@ -289,6 +313,11 @@ static enum step client_message(struct client *c, const struct settings *set, co
 		if (!link_get(c))
 			return STEP_STOP;
 	}
+	if (c->link_due && c->epoch) {
+		enum step step = fence_outcome(c, fence_check_epoch(c, f));
+		if (step != STEP_PASS)
+			return step;
+	}
 	if (c->link_due)
 		link_prelude(c);
 	switch (inspect_message(c, p, f, &done, &want)) {
@@ -300,6 +329,10 @@ static enum step client_message(struct client *c, const struct settings *set, co
 	case INSPECT_BAD:
 		bad_client(c, "malformed message from client", 0);
 		return STEP_STOP;
+	case INSPECT_DROP:
+		drops = true;
+		done = (uint32_t)f->have;
+		break;
 	case INSPECT_DONE:
 		break;
 	}
@@ -308,7 +341,7 @@ static enum step client_message(struct client *c, const struct settings *set, co
 		query_begins(c);
 		c->may_part = false;
 	}
-	c->pass_drop = false;
+	c->pass_drop = drops;
 	c->pass_left = f->size - (uint32_t)f->have;
 	parcel_pass(c->worker->to_server, p + done, f->have - done);
 	*used += f->have;
@@ -385,16 +418,25 @@ static size_t bad_server(struct server *s, const char *text, size_t len)
 	return len;
 }
 
+static bool is_our_query(const struct reply *front)
+{
+	return front && front->act == REPLY_SKIP && front->kind == REPLY_QUERY && front->mark != MARK_UNWRAP;
+}
+
 /* ParameterStatus: for the client if it is the answer to something the client did, or if our SET came out in another spelling. */
 void relay_parameter(struct server *s, struct client *c, const uint8_t *p, const struct frame *f)
 {
+	bool ours = is_our_query(replies_front(&s->replies));
 	struct reply *front = replies_front(&s->replies);
-	bool ours = replies_at_own_query(&s->replies);
 	int i = server_parameter(s, p + FRAME_HEAD, f->size - FRAME_HEAD);
 
 	if (i < 0) {
 		if (!ours)
 			parcel_pass(c->worker->to_client, p, f->size);
+		return;
+	}
+	if (s->read_only && server_is_lifted(s)) {
+		fence_lifted(s);
 		return;
 	}
 	struct guc_value *now = s->gucs.at[i];
@@ -404,6 +446,7 @@ void relay_parameter(struct server *s, struct client *c, const uint8_t *p, const
 		return;
 	if (!ours || c->gucs.at[i] != now)
 		parcel_pass(c->worker->to_client, p, f->size);
+	link_keep_gucs(c);
 	link_keep_start(c, i);
 	gucs_set(&c->gucs, i, now == s->gucs_at_login.at[i] ? NULL : guc_ref(now));
 }
@@ -470,7 +513,7 @@ static bool take_error(struct server *s, struct client *c, const uint8_t *p, con
 	}
 	if (strcmp(r.severity, "FATAL") == 0 || strcmp(r.severity, "PANIC") == 0)
 		last_words(s, &r);
-	if (replies_at_own_query(&s->replies)) {
+	if (is_our_query(front)) {
 		settings_failed(s, c, &r);
 		return false;
 	}
@@ -510,6 +553,8 @@ static void count_query(struct client *c, char status)
 	count_add(&n->xact_us, (uint64_t)(now - c->xact_at));
 	c->xact_at = 0;
 	c->deadline_xact = 0;
+	if (c->gucs_before)
+		link_forget_gucs(c);
 }
 
 /* ReadyForQuery that was for the client. True: the two may part. */
@@ -529,9 +574,16 @@ static bool client_ready(struct server *s, struct client *c)
 	return server_is_clean(s);
 }
 
+/* In a block that was opened for its batch, or is being ended. */
+static bool is_wrapped(const struct server *s, const struct client *c)
+{
+	const struct reply *front = replies_front((struct replies *)&s->replies);
+	return c->fence_batch & FENCE_WRAPPED || (front && front->mark == MARK_UNWRAP);
+}
+
 static bool breaks_statement_mode(const struct server *s, const struct client *c)
 {
-	return c->mode == POOL_STATEMENT && s->status != 'I';
+	return c->mode == POOL_STATEMENT && s->status != 'I' && !is_wrapped(s, c);
 }
 
 static void write_deallocate_tag(struct buf *out)
@@ -548,11 +600,12 @@ static bool server_message(struct server *s, struct client *c, const uint8_t *p,
 	struct parcel *out = c->worker->to_client;
 	struct reply *front = replies_front(&s->replies);
 	bool stands_in = front && front->mark == MARK_DEALLOCATE;
+	bool unwraps = front && front->mark == MARK_UNWRAP && f->type == 'Z';
 
 	switch (f->type) {
 	case 'S':
 		relay_parameter(s, c, p, f);
-		return true;
+		return s->state == SERVER_ACTIVE;
 	case 'E':
 		if (!take_error(s, c, p, f))
 			return false;
@@ -580,9 +633,13 @@ static bool server_message(struct server *s, struct client *c, const uint8_t *p,
 		bad_server(s, "unexpected message from server", 0);
 		return false;
 	case VERDICT_SKIP:
+		if (unwraps)
+			break;
 		replies_make_up(&s->replies);
 		return true;
 	case VERDICT_FORWARD:
+		if (s->read_only && f->type == 'Z' && fence_keeps_ready(c))
+			return true;
 		break;
 	}
 	if (stands_in && f->type == 'C')
@@ -611,7 +668,7 @@ static bool server_passes(struct server *s, struct client *c, const uint8_t *p, 
 	if (f->type == 'N')
 		v = notice_verdict(replies_front(&s->replies));
 	else if (f->type == 'A')
-		v = replies_at_own_query(&s->replies) ? VERDICT_SKIP : VERDICT_FORWARD;
+		v = is_our_query(replies_front(&s->replies)) ? VERDICT_SKIP : VERDICT_FORWARD;
 	else
 		v = replies_take(&s->replies, f->type);
 	if (v == VERDICT_BAD) {
@@ -690,6 +747,8 @@ static void settle_link(struct server *s, struct client *c, bool all)
 	} else if (c->may_part && all && c->pass_left == 0) {
 		part_or_stay(c);
 	} else {
+		if (s->word == WORD_OVER) /* who freezes its org waits for what it was doing */
+			order_check(s->lane);
 		relay_watch_idle(c);
 	}
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "proxy/fence.h"
 #include "proxy/greet.h"
 #include "proxy/home.h"
 #include "proxy/inspect.h"
@@ -98,7 +99,7 @@ bool speak_may_set(const struct client *c, const char *name, const char *value, 
 
 /* ---- the change ---- */
 
-static struct pool *pool_for(struct client *c, const char *org)
+static struct pool *pool_for(struct client *c, struct org *org)
 {
 	const struct conf *conf = c->worker->setup->conf;
 	const struct conf_entry *line = conf_entry(conf, c->database);
@@ -107,7 +108,7 @@ static struct pool *pool_for(struct client *c, const char *org)
 	struct pool *p = NULL;
 
 	if (e && home_of(e->cluster) == c->worker)
-		p = lane_pool(worker_lane(c->worker, e->cluster), e, e->user ? e->user : c->user, org);
+		p = fence_pool(c, e, org);
 	conf_entry_free(&made);
 	return p;
 }
@@ -124,7 +125,7 @@ static bool find_place(struct client *c, const char *id, struct org **org, struc
 	if (!*org)
 		return err_set(err, SQLSTATE_TOO_MANY, "no room for another org (max_orgs)");
 	atomic_store(&(*org)->listed, listed);
-	*pool = pool_for(c, id);
+	*pool = pool_for(c, *org);
 	if (*pool)
 		return true;
 	org_drop(org);

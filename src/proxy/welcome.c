@@ -3,6 +3,7 @@
 
 #include "pool/datestyle.h"
 #include "proxy/cancel.h"
+#include "proxy/fence.h"
 #include "proxy/greet.h"
 #include "proxy/link.h"
 #include "proxy/parcel.h"
@@ -78,8 +79,7 @@ static bool join_pool(struct client *c)
 
 	if (!e)
 		return false;
-	struct lane *l = worker_lane(c->worker, e->cluster);
-	c->pool = lane_pool(l, e, e->user ? e->user : c->user, c->org->id);
+	c->pool = fence_pool(c, e, c->org);
 	conf_policy(conf, e, c->user, c->org->id, &policy);
 	c->mode = policy.pool_mode;
 	conf_entry_free(&made);
@@ -138,6 +138,10 @@ void client_welcome(struct client *c)
 	verify_here(c->worker->loop);
 	if (!c->pool && !join_pool(c)) {
 		err_set(&err, "3D000", "no such database: %s", c->database);
+		client_close(c, &err, err.text);
+		return;
+	}
+	if (!fence_admits(c, &err)) {
 		client_close(c, &err, err.text);
 		return;
 	}

@@ -1,0 +1,1 @@
+"""What is tried against the fence. See ../test_fence.py."""
