@@ -16,6 +16,7 @@ enum order_until {
 	ORDER_NO_SERVERS,
 	ORDER_NO_BUSY_SERVERS, /* suspend: those that rest stay */
 	ORDER_NO_STALE_SERVERS,
+	ORDER_NO_WRITES, /* nothing runs any more that was sent before its org was frozen */
 };
 void order_wait(struct lane *l, struct tally *entry, enum order_until until, struct part *p, void (*done)(struct part *p));
 /* RESUME: what waits for a pause or suspend of just this entry (NULL: of everything) is answered now. */

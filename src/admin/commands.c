@@ -78,6 +78,52 @@ static bool entry_of(struct console *k, const struct command *c, const char *wha
 	return false;
 }
 
+/* ---- which org ---- */
+
+static const struct conf_org *org_by_name(const char *name)
+{
+	hash_each(link, &control->setup->conf->orgs) {
+		const struct conf_org *o = owner_of(link, struct conf_org, link);
+		if (o->name && strcmp(o->name, name) == 0)
+			return o;
+	}
+	return NULL;
+}
+
+/* What stands behind ORG: an id, of which many are no word of SQL (a UUID), or a name of [orgs]; in quotes or without. */
+static struct span behind_org(const struct command *c)
+{
+	struct scan s = scan_of(c->text.p, c->text.len);
+
+	scan_next(&s);
+	if (scan_next(&s) != TOKEN_WORD || !scan_word_is(&s, "org") || scan_next(&s) == TOKEN_END)
+		return (struct span){NULL, 0};
+	return (struct span){s.text.p, (size_t)(c->text.p + c->text.len - s.text.p)};
+}
+
+static bool org_named(struct console *k, const struct command *c, char id[ORG_ID_MOST + 1])
+{
+	struct span text = behind_org(c);
+	char name[COMMAND_ARG_MOST];
+	const struct conf_org *line;
+
+	if (text.len >= 2 && (text.p[0] == '"' || text.p[0] == '\'') && text.p[text.len - 1] == text.p[0])
+		text = (struct span){text.p + 1, text.len - 2};
+	if (!text.len || text.len >= sizeof(name)) {
+		invalid(k, c);
+		return false;
+	}
+	memcpy(name, text.p, text.len);
+	name[text.len] = 0;
+	line = org_by_name(name);
+	if (line)
+		strcpy(id, line->id);
+	if (line || org_id_make(name, text.len, id))
+		return true;
+	console_fail(k, SQLSTATE_BAD_VALUE, "no such org: %s", name);
+	return false;
+}
+
 /* ---- orders that are waited for ---- */
 
 static void order_ended(void *arg, const struct err *err)
@@ -166,8 +212,34 @@ static void give(struct console *k, const struct command *c, const char *what, c
 		console_fail_err(k, &err);
 }
 
+static void run_freeze(struct console *k, const struct command *c)
+{
+	char id[ORG_ID_MOST + 1];
+	struct err err;
+
+	if (!org_named(k, c, id))
+		return;
+	struct errand *e = order_begin(k, "FREEZE", NULL, UNDO_WAIT);
+	order_begun(e, stage_freeze(id, order_ended, e, &err), &err);
+}
+
+static void resume_org(struct console *k, const struct command *c)
+{
+	char id[ORG_ID_MOST + 1];
+	struct err err;
+
+	if (!org_named(k, c, id))
+		return;
+	struct errand *e = order_begin(k, "RESUME", NULL, UNDO_NOTHING);
+	order_begun(e, stage_thaw(id, order_ended, e, &err), &err);
+}
+
 static void run_resume(struct console *k, const struct command *c)
 {
+	if (c->args != ARGS_NONE && c->args != ARGS_ONE) {
+		resume_org(k, c);
+		return;
+	}
 	give(k, c, "resume", "RESUME", stage_resume);
 }
 
@@ -447,6 +519,8 @@ static void log_order(const struct console *k, const struct command *c)
 		log_line(LOG_LOG_, &who, "%s command issued", verb);
 	else if (c->args == ARGS_TWO)
 		log_line(LOG_LOG_, &who, "%s '%s' %s command issued", verb, c->arg, c->more);
+	else if (c->args == ARGS_OTHER)
+		log_line(LOG_LOG_, &who, "%.*s command issued", (int)(c->text.len < 200 ? c->text.len : 200), (const char *)c->text.p);
 	else
 		log_line(LOG_LOG_, &who, "%s '%s' command issued", verb, c->arg);
 }

@@ -16,6 +16,7 @@ const struct columns columns_clusters = COLUMNS_OF(cluster_columns);
 
 static const struct column fence_columns[] = {
 	{"cluster", COL_TEXT}, {"fenced", COL_INT4}, {"by", COL_TEXT}, {"state", COL_TEXT}, {"since", COL_TEXT}, {"epoch", COL_INT8},
+	{"refused", COL_INT8},
 };
 const struct columns columns_fences = COLUMNS_OF(fence_columns);
 
@@ -142,6 +143,7 @@ static void put_fence(struct buf *out, const struct watch *w)
 	row_text(&r, cluster_state_name(b->state));
 	row_since(&r, w);
 	row_int(&r, (int64_t)b->epoch);
+	row_int(&r, (int64_t)atomic_load(&w->cluster->refused_writes));
 	row_end(&r);
 }
 

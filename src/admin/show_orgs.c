@@ -20,14 +20,14 @@ static const struct column org_columns[] = {
 #include "admin/figures.def"
 	{"total_slot_time", COL_INT8}, {"held", COL_INT4}, {"max_client_conn", COL_INT4}, {"tx_rate", COL_TEXT}, {"tx_burst", COL_TEXT},
 	{"conn_rate", COL_TEXT}, {"rate_action", COL_TEXT}, {"rate_wait_ms", COL_INT8}, {"weight", COL_TEXT}, {"priority", COL_TEXT},
-	{"verdict", COL_TEXT},
+	{"verdict", COL_TEXT}, {"frozen", COL_INT4},
 };
 const struct columns columns_orgs = COLUMNS_OF(org_columns);
 
 /* A pool's share, or the registry's; summed by id. The totals are those of pools that are there: a pool that nobody used for long is freed. */
 struct sum {
 	char id[ORG_ID_MOST + 1];
-	int clients, active, idle, servers, waiting, held;
+	int clients, active, idle, servers, waiting, held, frozen;
 	usec_t maxwait;
 	uint64_t xacts, queries, wait_us, slot_us, throttled, refused;
 };
@@ -68,7 +68,7 @@ void ask_orgs(struct worker *w, struct buf *out)
 
 static void note_org(void *arg, struct org *o)
 {
-	struct sum s = {.clients = atomic_load(&o->clients), .throttled = atomic_load(&o->throttled), .refused = atomic_load(&o->refused)};
+	struct sum s = {.clients = atomic_load(&o->clients), .throttled = atomic_load(&o->throttled), .refused = atomic_load(&o->refused), .frozen = atomic_load(&o->frozen)};
 
 	memcpy(s.id, o->id, sizeof(s.id));
 	buf_add(arg, &s, sizeof(s));
@@ -94,6 +94,7 @@ static void add(struct sum *to, const struct sum *s)
 	to->slot_us += s->slot_us;
 	to->throttled += s->throttled;
 	to->refused += s->refused;
+	to->frozen += s->frozen;
 }
 
 static void row_real(struct row *r, double value)
@@ -145,6 +146,7 @@ static void put(struct buf *out, const struct sum *s)
 	row_int(&r, s->held);
 	put_limits(&r, &policy);
 	row_text(&r, hot_verdict(heat_find(hot_heat(), s->id)));
+	row_int(&r, s->frozen);
 	row_end(&r);
 }
 

@@ -8,6 +8,7 @@
 #include "admin/clients_priv.h"
 #include "base/mem.h"
 #include "pool/order.h"
+#include "tenant/org.h"
 #include "wire/sqlstate.h"
 
 struct stage_call {
@@ -16,6 +17,7 @@ struct stage_call {
 	void (*rest)(struct part *p); /* what each loop does beside; may be NULL */
 	struct tally *entry;         /* borrows; NULL: everything */
 	uint64_t client;             /* KILL_CLIENT's */
+	char org[ORG_ID_MOST + 1];   /* FREEZE ORG's */
 	bool pauses;                 /* RESUME makes an end of it */
 
 	/* control's only */
@@ -88,6 +90,27 @@ static void lane_wait_close(struct lane *l, struct tally *entry, struct part *p)
 static void lane_reconnect(struct lane *l, struct tally *entry, struct part *p)
 {
 	order_reconnect(l, entry);
+	lane_done(p);
+}
+
+static void lane_freeze(struct lane *l, struct tally *entry, struct part *p)
+{
+	const struct stage_call *call = p->gather->arg;
+	struct flow *f = lane_flow(l, call->org);
+
+	if (f)
+		flow_freeze(f);
+	order_wait(l, entry, ORDER_NO_WRITES, p, lane_done);
+}
+
+static void lane_thaw(struct lane *l, struct tally *entry, struct part *p)
+{
+	const struct stage_call *call = p->gather->arg;
+	struct flow *f = lane_flow(l, call->org);
+
+	(void)entry;
+	if (f)
+		flow_thaw(f);
 	lane_done(p);
 }
 
@@ -302,6 +325,44 @@ bool stage_kill(struct tally *entry, struct err *err)
 		atomic_store(&process_stage, STAGE_PAUSED);
 	call_start(&(struct stage_call){.order = lane_kill, .rest = kill_clients, .entry = entry}, NULL, NULL);
 	return true;
+}
+
+/* The registry keeps an org that is frozen, so a client that comes later finds it so. */
+static struct stage_call *org_order(const char *id, const struct stage_call *what, stage_done_fn done, void *arg)
+{
+	struct stage_call call = *what;
+
+	strcpy(call.org, id);
+	return call_start(&call, done, arg);
+}
+
+struct stage_call *stage_freeze(const char *id, stage_done_fn done, void *arg, struct err *err)
+{
+	struct org *org;
+
+	if (!refuse_if_ending(err))
+		return NULL;
+	org = org_of(id, 0);
+	atomic_store(&org->frozen, true);
+	org_drop(&org);
+	return org_order(id, &(struct stage_call){.order = lane_freeze}, done, arg);
+}
+
+struct stage_call *stage_thaw(const char *id, stage_done_fn done, void *arg, struct err *err)
+{
+	struct org *org;
+	bool was;
+
+	if (!refuse_if_ending(err))
+		return NULL;
+	org = org_of(id, 0);
+	was = atomic_exchange(&org->frozen, false);
+	org_drop(&org);
+	if (!was) {
+		err_set(err, SQLSTATE_NOT_NOW, "org \"%s\" is not frozen", id);
+		return NULL;
+	}
+	return org_order(id, &(struct stage_call){.order = lane_thaw}, done, arg);
 }
 
 static void kill_ended(struct stage_call *call, struct err *err)

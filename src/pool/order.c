@@ -81,6 +81,23 @@ static bool has_stale(struct pool *p)
 	return false;
 }
 
+/* What waits for more of a COPY's data, or in an open transaction, will not write any more: its next message is refused. */
+static bool may_write_yet(const struct server *s)
+{
+	if (s->word != WORD_OVER)
+		return false;
+	return s->state == SERVER_HELD || (s->state == SERVER_ACTIVE && !replies_empty(&s->replies) && !s->replies.copy_in);
+}
+
+static bool has_writes(struct pool *p)
+{
+	for (int state = SERVER_DIAL; state < SERVER_CLOSING; state++)
+		list_each(at, &p->servers[state])
+			if (may_write_yet(list_owner(at, struct server, link)))
+				return true;
+	return false;
+}
+
 static bool is_done_in(struct pool *p, enum order_until until)
 {
 	switch (until) {
@@ -90,6 +107,8 @@ static bool is_done_in(struct pool *p, enum order_until until)
 		return p->n_servers == p->n_state[SERVER_IDLE];
 	case ORDER_NO_STALE_SERVERS:
 		return !has_stale(p);
+	case ORDER_NO_WRITES:
+		return !has_writes(p);
 	}
 	never("no such order");
 }
@@ -130,7 +149,7 @@ void order_cancel(struct lane *l, struct tally *entry)
 	verify_here(l->loop);
 	list_each_safe(link, &l->orders) {
 		struct order *o = list_owner(link, struct order, link);
-		if (o->entry == entry && o->until != ORDER_NO_STALE_SERVERS)
+		if (o->entry == entry && (o->until == ORDER_NO_SERVERS || o->until == ORDER_NO_BUSY_SERVERS))
 			order_answer(o);
 	}
 }
