@@ -23,6 +23,8 @@ bool inventory_note_value(struct client *c, const uint8_t *value, size_t len, st
 /* Of this text the rest passes unread: from now on the tags tell. */
 void inventory_note_unread(struct client *c);
 void inventory_note_tag(struct client *c, const uint8_t *tag, size_t len); /* a CommandComplete's body */
+/* What goes to the server may give up a tie; for a text of ours, which nobody reads. */
+void inventory_note_giving(struct client *c);
 /* DISCARD ALL has gone through. */
 void inventory_discarded(struct client *c);
 /* The client is between transactions and its server clean: they part, stay together, or the server is asked first. */

@@ -625,6 +625,7 @@ static void expect_deallocate(struct client *c, enum reply_kind kind, struct stm
 static void execute_real_deallocate(struct client *c, const struct portal *p)
 {
 	deallocate_write(to_server(c), p);
+	inventory_note_giving(c);
 	expect(c, REPLY_DESCRIBE, REPLY_SKIP, MARK_NONE, NULL);
 	expect(c, REPLY_PARSE, REPLY_SKIP, MARK_NONE, NULL);
 	expect(c, REPLY_BIND, REPLY_SKIP, MARK_NONE, NULL);

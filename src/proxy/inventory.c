@@ -278,14 +278,19 @@ void inventory_note_tag(struct client *c, const uint8_t *tag, size_t len)
 		touch(c, TOUCH(LOCK) | TOUCH(TEMP));
 }
 
+void inventory_note_giving(struct client *c)
+{
+	if (c->ties)
+		touch(c, TOUCH(GIVES));
+}
+
 void inventory_discarded(struct client *c)
 {
 	guc_list_drop(&c->named);
 	speak_name_org(c);
 	c->unlisted = false;
 	c->reset_due = UINT32_MAX;
-	if (c->ties)
-		touch(c, TOUCH(GIVES));
+	inventory_note_giving(c);
 }
 
 static void inventory_end(struct client *c)

@@ -182,6 +182,23 @@ def test_ties_in_the_extended_protocol(two):
 	until("free", lambda: pinned(two) == [], 3)
 
 
+@pytest.mark.parametrize("give_up", ["deallocate p", "deallocate all", "discard all", "DEALLOCATE PREPARE p"])
+@pytest.mark.parametrize("named", [False, True])
+def test_what_sql_prepared_is_given_up_in_the_extended_protocol(two, give_up, named):
+	a = two.raw()
+	a.send(P("", "prepare p as select 1"), B(), E(), S)
+	a.expect("1 2 C(PREPARE) Z(I)")
+	until("it is pinned", lambda: pinned(two) == ["prepare"], 3)
+	if named:
+		a.talk(P("d", give_up), S)
+		said = a.talk(B("", "d"), E(), S)
+	else:
+		said = a.talk(P("", give_up), B(), E(), S)
+	assert "E(" not in said
+	until("it is free again", lambda: pinned(two) == [], 3)
+	assert two.pool()["sv_active"] == 0
+
+
 REFUSED = ["listen a", "select pg_advisory_lock(1)", "create temp table tt (a int)", "select 1 into temp tt", "declare c cursor with hold for select 1", "prepare p as select 1", "load 'x'"]
 
 
