@@ -113,7 +113,9 @@ struct client {
 	bool may_part;             /* ReadyForQuery was passed on and nothing came from the client since */
 	bool unflushed;            /* the last message is answered only when a Flush or Sync comes: nothing can be awaited yet */
 	bool leaving;              /* said Terminate behind something that is not answered yet */
-	char first[FIRST_WORD];    /* how the last statement begins: what its loss means (inspect_effect) */
+	char first[FIRST_WORD];    /* how the last statement begins: what its loss means (inspect_outcome) */
+	bool ran;                  /* something was run since all was answered */
+	uint8_t worst;             /* enum effect, of what was run before the last statement, or stands in its text behind its beginning */
 	struct later welcome_later;
 	uint32_t copy_syncs;       /* Syncs behind the last data of the COPY that the server reads, kept back */
 	bool unnamed_in_batch;     /* it was parsed since the last Sync */

@@ -8,6 +8,8 @@
 /* What a statement does, as far as its first word tells: enough to say what the loss of its answer means. */
 enum effect { EFFECT_READS, EFFECT_WRITES, EFFECT_ENDS /* a transaction */ };
 enum effect inspect_effect(const char first[FIRST_WORD]);
+/* The worst of all that is under way. */
+enum effect inspect_outcome(const struct client *c);
 
 enum inspected { INSPECT_DONE, INSPECT_MORE, INSPECT_BAD, INSPECT_HOLD, INSPECT_DROP };
 

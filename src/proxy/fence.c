@@ -57,6 +57,8 @@ static void leave_server(struct client *c)
 	c->touched = 0;
 	c->unread_text = c->in_query = false;
 	c->copy_syncs = 0;
+	c->ran = false;
+	c->worst = 0;
 	c->fence_batch = 0;
 	c->fence_sets = c->portal_in_batch = false;
 	c->server = NULL;

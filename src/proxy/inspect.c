@@ -13,6 +13,7 @@
 #include "proxy/parcel.h"
 #include "proxy/speak.h"
 #include "proxy/worker.h"
+#include "sql/classify.h"
 #include "sql/touch.h"
 #include "wire/sqlstate.h"
 #include "wire/reader.h"
@@ -63,9 +64,18 @@ enum effect inspect_effect(const char first[FIRST_WORD])
 	return EFFECT_WRITES;
 }
 
-/* Called for every statement, so only its first bytes are kept; they are looked at when its server is lost. */
+enum effect inspect_outcome(const struct client *c)
+{
+	enum effect last = inspect_effect(c->first);
+	return last > c->worst ? last : (enum effect)c->worst;
+}
+
+/* Called for every statement, so only its first bytes are kept; they are looked at when its server is lost, or when another one follows before
+ * all is answered. */
 static void note_first(struct client *c, const uint8_t *sql, size_t len)
 {
+	if (c->ran)
+		c->worst = (uint8_t)inspect_outcome(c);
 	if (len >= FIRST_WORD - 1) {
 		memcpy(c->first, sql, FIRST_WORD - 1); /* the last byte stays 0 */
 		return;
@@ -666,11 +676,27 @@ static enum inspected inspect_execute(struct client *c, const uint8_t *p, const 
 		*want = f->have * 2 < f->size ? (uint32_t)f->have * 2 : f->size;
 		return f->have == f->size ? INSPECT_BAD : INSPECT_MORE;
 	}
+	c->ran = true;
 	portal = list_empty(&c->portals) ? NULL : portal_find(c, name);
 	if (portal && portal->deallocates && !portal->was_run)
 		return execute_deallocate(c, portal, f, used, want);
 	expect(c, REPLY_EXECUTE, REPLY_FORWARD, portal && portal->forgets ? MARK_FORGETS : MARK_NONE, NULL);
 	return INSPECT_DONE;
+}
+
+/* Of several statements the last may be the one that counts. */
+static void note_rest(struct client *c, const uint8_t *sql, size_t len)
+{
+	const uint8_t *point = memchr(sql, ';', len);
+	struct classified text;
+	enum effect effect;
+
+	if (!point || sql + len - point <= 2)
+		return; /* its end, and the NUL */
+	text = classify((struct span){sql, strnlen((const char *)sql, len)}, READING_EITHER);
+	effect = text.acts & (ACT_COMMIT | ACT_TWO_PHASE) ? EFFECT_ENDS : text.class == CLASS_WRITE ? EFFECT_WRITES : EFFECT_READS;
+	if (effect > c->worst)
+		c->worst = (uint8_t)effect;
 }
 
 static void refuse_query(struct client *c, const struct err *err)
@@ -720,6 +746,7 @@ static enum inspected inspect_query(struct client *c, const uint8_t *p, const st
 	bool refused;
 
 	note_first(c, sql, len);
+	note_rest(c, sql, len);
 	if (inventory_reads(c)) {
 		enum inspected watched = watch_query(c, sql, f, want, &refused);
 		if (watched != INSPECT_DONE || refused) {
@@ -738,6 +765,7 @@ static enum inspected inspect_query(struct client *c, const uint8_t *p, const st
 			n = stmt_name_find(&c->stmts, name);
 		}
 	}
+	c->ran = true;
 	bool forgets = !n && stmt_names_count(&c->stmts) && (f->have < f->size ? f->size <= FORGETS_MOST : deallocate_may_be_all(sql, len));
 	if (n || forgets) {
 		struct unnamed *before = unnamed_drop(c);

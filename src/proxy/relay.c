@@ -565,6 +565,8 @@ static bool client_ready(struct server *s, struct client *c)
 		query_begins(c);
 		return false;
 	}
+	c->ran = false;
+	c->worst = EFFECT_READS;
 	if (s->status == 'I')
 		portals_clear(c);
 	if (c->mode == POOL_SESSION) {
@@ -811,7 +813,7 @@ static void relay_server_drained(struct stream *st)
 /* Was something sent whose effect may have become lasting, and no answer has told? */
 static bool outcome_is_unknown(const struct server *s, const struct client *c)
 {
-	enum effect effect = inspect_effect(c->first);
+	enum effect effect = inspect_outcome(c);
 
 	return effect == EFFECT_ENDS || (s->status == 'I' && effect == EFFECT_WRITES);
 }

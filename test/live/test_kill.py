@@ -11,7 +11,7 @@ from rig import Relay, fakeserver, raw
 from rig.fakeserver import CLOSE, FakeServer, error, message
 from rig.limits import SLOW, limit, rounds, until
 from rig.pooler import stand_in
-from rig.raw import B, Closed, E, P, Q, ServerError
+from rig.raw import B, Closed, D, E, P, Q, S, ServerError
 
 pytestmark = pytest.mark.usefixtures("clean")
 
@@ -62,6 +62,43 @@ def test_a_server_lost_without_a_word_is_08006_or_08007(pg, pooler, work, outcom
 		assert client.read_eof() == outcome
 		pg.end_sessions()
 		assert weir.raw(seconds=5).value("select 1") == "1"
+
+
+def ext(text):
+	return [P("", text), B(), E()]
+
+
+SLEEP = "select pg_sleep(20)"
+INSERT = "insert into t select 1 from pg_sleep(20)"
+
+
+@pytest.mark.pgweir("1.18 says 08P01 to all of it")
+@pytest.mark.parametrize("work, code", [
+	([Q(SLEEP), Q("select 1")], "08006"),
+	([Q(SLEEP + ";")], "08006"),
+	([Q("select ';' from pg_sleep(20)")], "08006"),
+	([Q(f"select 1; {SLEEP}")], "08006"),
+	([*ext("select 1"), *ext(SLEEP), S], "08006"),
+	([P("", SLEEP), D("S"), B(), E(), S], "08006"),
+	([Q("begin"), Q("insert into t values (1)"), Q(SLEEP)], "08006"),
+	([Q(INSERT), Q("select 1")], "08007"),
+	([Q(f"select 1; {INSERT}")], "08007"),
+	([Q(f"begin; insert into t values (1); commit; {SLEEP}")], "08007"),
+	([*ext(INSERT), *ext("select 1"), S], "08007"),
+	([*ext("insert into t values (1)"), *ext(SLEEP), S], "08007"),
+	([*ext(INSERT), S, *ext("select 1"), S], "08007"),
+	([P("w", INSERT), P("r", "select 1"), B("", "w"), E(), B("", "r"), E(), S], "08007"),
+])
+def test_the_worst_of_what_was_under_way_says_what_its_loss_means(pg, pooler, work, code):
+	with Relay(pg.address) as relay:
+		weir = pooler(databases={"app": {"port": relay.port}}, settings=fast_retry())
+		client = weir.raw()
+		client.query("insert into t values (0)")
+		client.send(*work)
+		until("it runs", lambda: pg.count("wait_event = 'PgSleep'"))
+		relay.cut()
+		assert f"E({code}) EOF" in client.read_eof()
+		pg.end_sessions()
 
 
 def test_kill_9_of_a_backend_restarts_postgresql_and_the_pooler_recovers(own_pg, pooler):
