@@ -248,3 +248,16 @@ def test_a_view_that_hides_what_a_read_only_session_lets_through_is_a_limit(weir
 	if text.endswith("v_notify"):
 		through(weir, [[Q(text)]])
 		assert digest(server) != before
+
+
+def test_views_that_lift_the_fence_and_write_around_a_commit_in_one_text_are_a_limit(weir, server):
+	before = digest(server)
+	letters = through(weir, [[Q("SELECT * FROM v_flip; COMMIT; SELECT * FROM v_write")]])
+	assert "E(25006) EOF" in letters # its session is closed, too late
+	assert digest(server) != before
+
+
+def test_in_two_messages_they_are_not(weir, server):
+	for batches in ([[Q("SELECT * FROM v_flip"), Q("SELECT * FROM v_write")]],
+	                [[P("", "SELECT * FROM v_flip"), B(), E(), S, P("", "SELECT * FROM v_write"), B(), E(), S]]):
+		assert_fenced(weir, server, batches)

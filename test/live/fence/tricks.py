@@ -37,6 +37,7 @@ SETUP = [
 	"CREATE AGGREGATE a_write (int) (sfunc = f_write, stype = int)",
 	"CREATE FUNCTION f_table(int) RETURNS TABLE (n int) LANGUAGE plpgsql AS $$BEGIN RETURN QUERY INSERT INTO w VALUES ($1) RETURNING 1; END$$",
 	"CREATE VIEW v_notify AS SELECT pg_notify('ch', 'p')::text",
+	"CREATE VIEW v_flip AS SELECT f_flip()",
 	"CREATE VIEW v_lock AS SELECT pg_try_advisory_lock(42)",
 ]
 
