@@ -29,7 +29,7 @@ TEST_LIMIT = float(os.environ.get("PGWEIR_TEST_LIMIT", "1200" if LONG else "120"
 def pytest_configure(config):
 	config.addinivalue_line("markers", "pgweir(reason): what Debian's pgbouncer cannot do")
 	config.addinivalue_line("markers", "takes(seconds): it may take this long")
-	config.addinivalue_line("markers", "apart: no pgweir runs in it, so test/run leaves it to the default build")
+	config.addinivalue_line("markers", "apart: no pgweir runs in it, or hundreds of rows of one kind do: test/run leaves it to the default build")
 
 
 def pytest_report_header(config):

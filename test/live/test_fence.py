@@ -15,7 +15,7 @@ from rig import Pooler, Postgres, process
 from rig.limits import until
 from rig.raw import B, E, P, Q, Raw, S, X
 
-pytestmark = pytest.mark.pgweir("the fence")
+pytestmark = [pytest.mark.pgweir("the fence"), pytest.mark.apart]
 
 TOP = os.path.abspath(os.path.join(os.path.dirname(__file__), os.pardir, os.pardir))
 
