@@ -196,7 +196,7 @@ class Writer:
 				sql = f"select 1; {sql}; select 2"
 			made = [Q(sql), *self.rows(rng), end]
 			if rng.random() < 0.1:
-				made = [Q(f"{sql}; {sql}; {self.unbound(rng)}"), *self.rows(rng), end, *self.rows(rng), c]
+				made = [Q(f"{sql}; {sql}; {self.unbound(rng, alone=False)}"), *self.rows(rng), end, *self.rows(rng), c]
 		else:
 			# A name of its own: what follows this Execute must be copy data, or PostgreSQL ends the session.
 			name = rng.choice(["", "copies"])
