@@ -46,6 +46,7 @@ struct target {
 	usec_t retry_wait;            /* back-off, doubles up to server_login_retry */
 	struct timer retry;
 	bool changed;                 /* by the reload at hand */
+	uint64_t schema;              /* grows with each change of the schema that its servers have told of: a Parse behind it makes a new statement */
 	struct spelling *spellings;   /* owns: settings that its servers have accepted */
 	int n_spellings;
 };

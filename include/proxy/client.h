@@ -113,6 +113,7 @@ struct client {
 	bool may_part;             /* ReadyForQuery was passed on and nothing came from the client since */
 	bool unflushed;            /* the last message is answered only when a Flush or Sync comes: nothing can be awaited yet */
 	bool leaving;              /* said Terminate behind something that is not answered yet */
+	bool changes_schema;       /* in the transaction at hand */
 	char first[FIRST_WORD];    /* how the last statement begins: what its loss means (inspect_outcome) */
 	bool ran;                  /* something was run since all was answered */
 	uint8_t worst;             /* enum effect, of what was run before the last statement, or stands in its text behind its beginning */

@@ -54,6 +54,11 @@ void link_part(struct client *c);
 void link_parted(struct client *c);
 /* The server says that its statements are gone: DEALLOCATE ALL, DISCARD ALL. Those whose Parse stands behind it are not. */
 void link_statements_gone(struct client *c);
+/* A command tag: does it say that tables, views or functions have changed? Then what was prepared before may have another result or other
+ * parameters than the text would have now. */
+void link_note_tag(struct client *c, const uint8_t *tag, size_t len);
+/* The transaction is over, and others see the change. */
+void link_schema_changed(struct client *c);
 /* The entry at the front, a DEALLOCATE in the simple protocol, fails: the name stays. */
 void link_deallocate_failed(struct client *c, struct reply *front);
 /* The entry at the front, which replaces the unnamed statement, fails and is not merely skipped: PostgreSQL has dropped the one before as well. */

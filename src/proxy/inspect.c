@@ -295,12 +295,16 @@ static bool may_be_gone(struct server *s)
 	return false;
 }
 
-/* A hash of what the client asked for under which PostgreSQL would read the constants of a text otherwise; 0: nothing, as with nearly all. */
+/* A hash of what the client asked for under which PostgreSQL would read the constants of a text otherwise, and of the changes of the schema
+ * behind which it may have another result; 0: nothing, as with nearly all. */
 static uint64_t settings_of_meaning(const struct client *c)
 {
 	const struct setup *setup = c->worker->setup;
 	uint64_t hash = c->named ? c->named->meaning : 0;
+	uint64_t schema = c->server->target->schema;
 
+	if (schema)
+		hash = hash_join(hash, schema);
 	for (uint32_t bits = c->gucs.set; bits; bits &= bits - 1) {
 		int i = __builtin_ctz(bits);
 		const char *value = c->gucs.at[i]->text;

@@ -320,6 +320,30 @@ void link_statements_gone(struct client *c)
 		still_to_come(s, replies_at(&s->replies, i));
 }
 
+static bool tag_is(const uint8_t *tag, size_t len, const char *what)
+{
+	size_t n = strlen(what);
+	return len >= n && memcmp(tag, what, n) == 0;
+}
+
+void link_note_tag(struct client *c, const uint8_t *tag, size_t len)
+{
+	static const char *const changes[] = {"ALTER ", "DROP ", "CREATE VIEW", "CREATE FUNCTION"}; /* ... OR REPLACE */
+
+	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++)
+		if (tag_is(tag, len, changes[i])) {
+			c->changes_schema = true;
+			c->server->target->schema++; /* for the client itself, who sees it now */
+			return;
+		}
+}
+
+void link_schema_changed(struct client *c)
+{
+	c->changes_schema = false;
+	c->server->target->schema++;
+}
+
 /* ---- what becomes of the entries ---- */
 
 /* Our SET went through: the client's value takes the server's spelling, or every transaction would set it again. */

@@ -454,6 +454,8 @@ void relay_parameter(struct server *s, struct client *c, const uint8_t *p, const
 /* A tag says that statements are gone: DEALLOCATE ALL and DISCARD ALL, however they were sent. */
 static void take_tag(struct server *s, struct client *c, const uint8_t *tag, size_t len)
 {
+	if (tag[0] != 'L')
+		link_note_tag(c, tag, len);
 	if (len < 8 || tag[0] != 'D' || tag[1] == 'E' ? len < 15 || memcmp(tag, "DEALLOCATE ALL", 15) != 0 : len < 12 || memcmp(tag, "DISCARD ALL", 12) != 0)
 		return;
 	if (tag[1] != 'E') {
@@ -624,6 +626,8 @@ static bool server_message(struct server *s, struct client *c, const uint8_t *p,
 		if (f->size != FRAME_HEAD + 1)
 			return bad_server(s, "malformed ReadyForQuery from server", 0);
 		s->status = (char)p[FRAME_HEAD];
+		if (c->changes_schema && s->status == 'I')
+			link_schema_changed(c);
 		if (c->reset_due && s->status == 'I' && front && front->act == REPLY_FORWARD)
 			link_start_values(c);
 		break;
@@ -703,10 +707,12 @@ static size_t pass_server(struct server *s, struct client *c, const uint8_t *p, 
 	return n;
 }
 
-/* Is it a tag that has to be read: DEALLOCATE, DISCARD, LOAD, or any behind a text that was not? */
+/* Is it a tag that has to be read: DEALLOCATE, DISCARD, LOAD, those that change the schema (ALTER, DROP, CREATE), or any behind a text
+ * that was not? */
 static inline bool is_telling_tag(const struct client *c, const struct frame *f, const uint8_t *p)
 {
-	return f->type == 'C' && (f->size == FRAME_HEAD || p[FRAME_HEAD] == 'D' || p[FRAME_HEAD] == 'L' || c->unread_text);
+	uint8_t first = f->type == 'C' && f->size > FRAME_HEAD + 1 ? p[FRAME_HEAD] : 0;
+	return f->type == 'C' && (first == 0 || first == 'D' || first == 'L' || first == 'A' || (first == 'C' && p[FRAME_HEAD + 1] == 'R') || c->unread_text);
 }
 
 /* Messages that are there as a whole and call for nothing but being passed on, as most do, pass at once. Returns their size. */

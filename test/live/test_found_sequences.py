@@ -228,3 +228,17 @@ def test_a_setting_that_a_function_has_set_stays_when_a_reset_of_it_is_undone(sa
 def test_a_portal_deallocates_once(same):
 	same((0, [Q("prepare sp as select 5"), P("d", "select 1"), S]), (0, [P("", "deallocate sp"), B("", ""), E(), E(), S]),
 	     (0, [P("", "deallocate d"), B("", ""), E(), E(), S, D("S", "d"), S, Q("execute sp")]))
+
+
+def test_a_text_that_is_parsed_behind_a_change_of_its_table_has_the_new_result(same):
+	use = [P("a", "select * from prop0"), D("S", "a"), B("", "a"), E(), S]
+	insert = [P("b", "insert into prop0 values (1, $1)"), D("S", "b"), S]
+	change = [Q("deallocate all"), Q("alter table prop0 alter v type varchar(50)")]
+	same((0, [*use, *insert]), (7, alone("begin")), (1, [P("", "select 1"), S]), (0, [*use[1:], *insert[1:]]), (7, alone("rollback")),
+	     (0, change), (0, [*use, *insert]), (7, alone("begin")), (0, use[1:]), (7, alone("rollback")))
+
+
+def test_the_same_in_the_transaction_that_changes_it(same):
+	use = [P("a", "select * from prop0"), D("S", "a"), B("", "a"), E(), S]
+	same((0, use), (0, [C("S", "a"), Q("begin"), Q("alter table prop0 alter v type varchar(50)")]), (0, use),
+	     (0, [C("S", "a"), S, Q("rollback")]), (0, use))
