@@ -178,7 +178,7 @@ static void ensure_unnamed(struct client *c)
 /* Names and statements as they will be depend on what comes of something that is still open. */
 static bool names_are_open(const struct server *s)
 {
-	return s->notes_behind || s->forgets;
+	return (s->notes_behind || s->forgets) && !s->replies.copy_in; /* then it waits for the client: what is no copy data ends the session */
 }
 
 /* What was parsed or dropped may have to come back until the answer is there, and PostgreSQL keeps its answers until a Sync or Flush: of texts

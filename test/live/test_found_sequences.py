@@ -8,6 +8,7 @@ import pytest
 
 from property import play
 from property.script import B, C, D, E, H, P, Q, S, c, d, f, gone
+from rig.raw import Raw
 
 pytestmark = [pytest.mark.usefixtures("clean"),
               pytest.mark.pgweir("named statements in transaction mode came with 1.21")]
@@ -242,3 +243,12 @@ def test_the_same_in_the_transaction_that_changes_it(same):
 	use = [P("a", "select * from prop0"), D("S", "a"), B("", "a"), E(), S]
 	same((0, use), (0, [C("S", "a"), Q("begin"), Q("alter table prop0 alter v type varchar(50)")]), (0, use),
 	     (0, [C("S", "a"), S, Q("rollback")]), (0, use))
+
+
+def test_a_statement_amid_copy_data_ends_the_session_as_in_postgresql(pg, pooler):
+	weir = pooler(settings=play.SETTINGS)
+	sent = [m.bytes() for m in [P("", "select 1"), Q("copy ct from stdin"), S, B("", "a")]]
+	for session in (Raw.login(pg.address, user="app", database="app"), weir.raw()):
+		session.send(*sent)
+		assert session.read_eof().endswith("G E(08P01) E(08P01) EOF")
+	assert weir.raw().value("select 5") == "5"
