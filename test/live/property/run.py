@@ -40,6 +40,8 @@ def run(pg, weir, *, seed, sequences=None, seconds=None, clients=play.CLIENTS, s
 				play.play(turns, direct, through, how)
 			except play.Difference as difference:
 				through.close()
+				direct.close()
+				pg.end_sessions()  # a pooler that is stuck may keep locks
 				raise Found(f"seed {seed}, round {number} ({how}): "
 				            + shrink.explain(pg, recent, difference, limit(shrinking),
 				                             settings=play.SETTINGS), number) from None
