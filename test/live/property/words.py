@@ -30,7 +30,7 @@ OTHERS = {
 	"work_mem": ["1MB", "2048", "-5", "64kB"], "extra_float_digits": ["0", "1", "3", "99"],
 	"bytea_output": ["escape", "hex", "odd"], "client_min_messages": ["error", "notice", "warning"],
 	"statement_timeout": ["1min", "50000", "0"], "default_transaction_isolation": ["serializable", "repeatable read"],
-	"role": ["app", "none", "nobody"], "app.c{n}": ["one", "it's", "\\ and \u00e4", "; select 1 --", "", "z" * 2000],
+	"role": ["app", "none", "nobody"], "app.c{n}": ["one", "it's", "\\ and x", "; select 1 --", "", "z" * 2000],
 	"enable_seqscan": ["off", "on"], "row_security": ["off", "on"], "check_function_bodies": ["off", "on"],
 }
 
@@ -94,6 +94,7 @@ CONTROL = [
 ]
 # What ties a session to its server.
 PINS = [
+	("set app.c{n} to 'vier \u00e4'", ""), ("reset app.c{n}", ""),  # carried, unless the client's encoding is another than UTF8
 	("listen ch{n}", ""), ("listen \"Other\"", ""), ("notify ch{n}, 'x'", ""), ("select pg_notify('ch{n}', $1)", "s"),
 	("unlisten *", ""), ("unlisten ch{n}", ""),
 	("select pg_advisory_lock({n})", ""), ("select pg_advisory_unlock({n})", ""), ("select pg_try_advisory_lock($1)", "i"),
