@@ -106,6 +106,18 @@ struct conf_org {
 	int max_pinned;
 };
 
+/* A line of [routes]: what has all that it asks for goes to another entry. */
+struct conf_route {
+	char *name;                    /* owns */
+	char org[ORG_ID_MOST + 1];     /* the id, also where the line has a name; "": any */
+	char *application_name;        /* owns; as fnmatch(3) has it; NULL: any */
+	char *user, *entry;            /* own; the client's, and what it asked for; NULL: any */
+	char *to;                      /* owns: a line of [databases] */
+	int place;                     /* 0 .. n_routes-1: the first that matches wins */
+	struct hash_link link;         /* in routes_by_org: the first of its org */
+	const struct conf_route *next; /* borrows: the next one of the same org, or of none */
+};
+
 struct conf_peer {
 	struct list link;
 	int id; char *host; int port; int pool_size;
@@ -124,6 +136,10 @@ struct conf {
 	struct hash logins;
 	struct hash orgs;
 	struct conf_org org_star;
+	struct conf_route **routes; int n_routes; /* own: in the order of the file */
+	struct hash routes_by_org;
+	const struct conf_route *routes_of_any; /* borrows: those that ask for no org */
+	bool routes_by_name;       /* one of them looks at application_name */
 	struct hash bindings;      /* user name to the orgs it is bound to; see conf_bound */
 	struct list peers;
 	unsigned long serial;      /* grows with each load */
@@ -156,6 +172,8 @@ static inline const struct conf_host *conf_cluster_host(const struct conf_cluste
 const struct conf_user *conf_user(const struct conf *c, const char *name);   /* NULL: no line */
 const struct conf_login *conf_login(const struct conf *c, const char *name); /* NULL: not in auth_file */
 const struct conf_org *conf_org(const struct conf *c, const char *id);       /* NULL: no line of its own */
+/* By id, else by name=; NULL: no line has it. *several: the name is that of more than one. */
+const struct conf_org *conf_org_named(const struct conf *c, const char *text, bool *several);
 /* The orgs a user is bound to: fills up to `most`, returns how many there are in all; 0: unbound. */
 int conf_bound(const struct conf *c, const char *user, const struct conf_org **out, int most);
 bool conf_is_admin(const struct conf *c, const char *user); /* admin_users */

@@ -34,6 +34,7 @@ void orgs_begin(struct load *l);
 void orgs_row(struct load *l, const struct row *row);
 void orgs_end(struct load *l);
 void routes_row(struct load *l, const struct row *row);
+void routes_end(struct load *l);
 void peers_row(struct load *l, const struct row *row);
 void userlist_load(struct load *l, const char *path);
 void userlist_copy(struct conf *to, const struct conf *from);
@@ -52,6 +53,7 @@ void user_free(struct conf_user *u);
 void org_clear(struct conf_org *o);
 void org_free(struct conf_org *o);
 void bindings_free(struct hash *bindings);
+void route_free(struct conf_route *r);
 void conf_login_free(struct conf_login *login);
 void peer_free(struct conf_peer *p);
 

@@ -46,6 +46,10 @@ static void conf_free(struct conf *c)
 	hash_each(link, &c->logins)
 		conf_login_free(owner_of(link, struct conf_login, link));
 	hash_free(&c->logins);
+	for (int i = 0; i < c->n_routes; i++)
+		route_free(c->routes[i]);
+	mem_free(c->routes);
+	hash_free(&c->routes_by_org);
 	bindings_free(&c->bindings);
 	hash_each(link, &c->orgs)
 		org_free(owner_of(link, struct conf_org, link));
@@ -137,6 +141,27 @@ const struct conf_org *conf_org(const struct conf *c, const char *id)
 	struct hash_link *link = find(&c->orgs, id, org_is);
 
 	return link ? owner_of(link, struct conf_org, link) : NULL;
+}
+
+const struct conf_org *conf_org_named(const struct conf *c, const char *text, bool *several)
+{
+	const struct conf_org *found = NULL;
+	char id[ORG_ID_MOST + 1];
+
+	*several = false;
+	if (org_id_make(text, strlen(text), id))
+		found = conf_org(c, id);
+	if (found)
+		return found;
+	hash_each(link, &c->orgs) {
+		const struct conf_org *o = owner_of(link, struct conf_org, link);
+
+		if (!o->name || strcmp(o->name, text) != 0)
+			continue;
+		*several |= found != NULL;
+		found = o;
+	}
+	return found;
 }
 
 bool conf_is_admin(const struct conf *c, const char *user)

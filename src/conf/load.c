@@ -23,7 +23,7 @@ static const struct section {
 	{"databases", NULL, databases_row, databases_end},
 	{"users", NULL, users_row, NULL},
 	{"orgs", orgs_begin, orgs_row, orgs_end},
-	{"routes", NULL, routes_row, NULL},
+	{"routes", NULL, routes_row, routes_end},
 	{"peers", NULL, peers_row, NULL},
 };
 

@@ -109,7 +109,6 @@ static void what_is_not_built_is_named_in_a_warning(void **state)
 				       "2 = host=h port=7000\n"
 				       "[clusters]\n"
 				       "main = primary=h replicas=i:5433 breaker=off control='host=c password=hush'\n",
-				       "test.ini:17: [routes] r: routes are not built yet; the line has no effect\n"
 				       "test.ini:4: log_format is not built yet and has no effect\n"
 				       "test.ini:5: auth_hba_file is not built yet and has no effect\n"
 				       "test.ini:22: [clusters] control is not built yet and has no effect\n"
@@ -251,16 +250,13 @@ static void a_snapshot_lives_as_long_as_its_last_holder(void **state)
 	conf_drop(&b);
 }
 
-static void routes_and_peers_are_checked(void **state)
+static void peers_are_checked(void **state)
 {
 	(void)state;
-	refuses("[databases]\na = host=h\n[routes]\nr = org=x\ns = to=none\nt = org='a b' to=a\n[peers]\nx = host=h\n1 = port=5\n2 = host=h port=0\n",
-		"test.ini:4: [routes] r: a route needs to=entry\n"
-		"test.ini:5: [routes] s: \"none\" is no entry\n"
-		"test.ini:6: [routes] t: an org's id is 1 to 64 of A-Za-z0-9_.:-\n"
-		"test.ini:8: [peers] x: a peer's name is its peer_id, 1 to 65535\n"
-		"test.ini:9: [peers] 1: a peer needs host=\n"
-		"test.ini:10: [peers] 2: port: \"0\" is not in the range 1 to 65535\n");
+	refuses("[peers]\nx = host=h\n1 = port=5\n2 = host=h port=0\n",
+		"test.ini:2: [peers] x: a peer's name is its peer_id, 1 to 65535\n"
+		"test.ini:3: [peers] 1: a peer needs host=\n"
+		"test.ini:4: [peers] 2: port: \"0\" is not in the range 1 to 65535\n");
 }
 
 int main(void)
@@ -280,7 +276,7 @@ int main(void)
 		cmocka_unit_test(a_bad_set_says_why),
 		cmocka_unit_test(admins_are_those_of_the_list_exactly),
 		cmocka_unit_test(a_snapshot_lives_as_long_as_its_last_holder),
-		cmocka_unit_test(routes_and_peers_are_checked),
+		cmocka_unit_test(peers_are_checked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
