@@ -17,6 +17,7 @@ struct setup {
 	uint64_t client_tls_digest;     /* settings, files and sslmode; 0: disable */
 	uint64_t server_tls_digest;     /* servers opened under another one are closed when they come free */
 	bool org_by_comment, org_by_name; /* org_sources has comment, application_name */
+	int name_guc;                   /* the place of application_name among the tracked ones */
 	int n_gucs;                     /* tracked parameters, by name, in a fixed order for the life of the process */
 	const char *guc_names[GUC_MOST]; /* owns those of track_extra_parameters */
 };

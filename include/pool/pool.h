@@ -134,6 +134,7 @@ struct pool {
 	int n_waiters;
 	int n_evictions;       /* servers of other pools that are closing to make room for one of this */
 	int n_clients;         /* clients that call this pool theirs (proxy) */
+	bool left;             /* its last client was led elsewhere: nothing is kept here */
 	struct sfq_unit unit;  /* in the queue of what it is blocked by (pool/blocked.h) */
 	enum cap blocked_by;   /* CAP_NONE: it is not */
 	struct list serve_link; /* in lane->to_serve */
@@ -245,6 +246,7 @@ void lane_login_over(struct lane *l); /* the same for those that wait until fewe
 /* Hints from the proxy. */
 void pool_client_add(struct pool *p);
 void pool_client_drop(struct pool *p);
+void pool_left(struct pool *p); /* one that was led elsewhere has been dropped: no more servers are kept than clients */
 /* Gives a server that came free to whom it is due: its own pool's first waiter, a waiter of another pool that a cap holds back, or nobody: then it rests. */
 void pool_give(struct server *s);
 void pool_server_gone(struct server *s); /* it was closed: caps have room, waiters may need another */
@@ -256,3 +258,12 @@ struct guc_value *target_spelling(const struct target *t, int guc, const struct 
 void target_spelling_add(struct target *t, int guc, struct guc_value *asked, struct guc_value *reported);
 void target_login_failed(struct target *t, const struct err *err, bool server_said);
 void target_login_worked(struct target *t);
+/* What clients have taught a target, for another one that they are led to. It is of use where the server user is the same. */
+struct target_lore {
+	const struct tally *user;
+	struct scram_keys keys;
+	struct secret password;
+};
+void target_lore_of(const struct target *t, struct target_lore *out);
+void target_teach(struct target *t, const struct target_lore *lore); /* what it knows itself stays, unless its logins fail */
+void target_lore_free(struct target_lore *lore);

@@ -18,6 +18,7 @@ struct console;
 struct lookup;
 struct inventory;
 struct speak;
+struct move;
 
 #define FIRST_WORD 16 /* bytes of a statement that are remembered */
 
@@ -40,6 +41,13 @@ enum toll {
 	TOLL_PAID,
 	TOLL_REFUSED,  /* it waited for one in vain: what stands at the front is to be refused */
 	TOLL_CANCELED, /* the same, by a cancel request */
+};
+
+/* Is it where its transactions are to go (proxy/place)? */
+enum place {
+	PLACE_SETTLED,
+	PLACE_LATER, /* to be looked at before its next transaction */
+	PLACE_NOW,   /* a reload has moved it, perhaps: as soon as it has no server */
 };
 
 enum client_state { CLIENT_GREET, CLIENT_IDLE, CLIENT_WAIT, CLIENT_ACTIVE, CLIENT_CLOSING, CLIENT_STATES };
@@ -73,6 +81,10 @@ struct client {
 	struct waiter waiter;
 	struct server *server;     /* borrows, while ACTIVE */
 	enum pool_mode mode;
+	enum place place;
+	struct move *move;         /* owns: it is on its way to its place on another worker (proxy/place); NULL: it is not */
+	struct guc_value *routed_name; /* ref: the application_name by which its place was chosen, ... */
+	bool routed_name_matters;  /* ... where a route looks at that */
 	enum toll toll;
 	struct throttle *throttle; /* borrows: where it is held for want of a token; NULL: it is not */
 	struct list throttle_link;
@@ -123,7 +135,8 @@ struct client {
 	bool holding;              /* what stands at the front waits until what a Sync closes off has come through (server->notes_behind) */
 	struct list portals;       /* those that drop statements (proxy/deallocate) */
 
-	uint32_t slot;             /* in worker->slots, for cancel keys; 0: none */
+	uint32_t address;          /* what its cancel key says (proxy/address); 0: it has none yet */
+	uint32_t slot;             /* in worker->slots, where it is now; 0: none */
 	uint32_t cancel_secret;
 	bool refusing;             /* skips to Sync after an error of ours */
 

@@ -42,8 +42,8 @@ void fence_lifted(struct server *s);
 
 /* ---- the client's place ---- */
 
-/* The pool for a client of this org: that of exempt clients if it is one. NULL: its entry's home is elsewhere by now. */
-struct pool *fence_pool(const struct client *c, const struct conf_entry *e, struct org *org);
+/* The pool for a client of this org, whose home is here: that of exempt clients if it is one. */
+struct pool *fence_pool(const struct client *c, const struct conf_entry *e, const char *org);
 /* At login: an epoch that is stale already is refused, for it will not come back. */
 bool fence_admits(const struct client *c, struct err *err);
 bool fence_epoch_is_parameter(const char *name); /* pgweir.epoch, without case: ours, not to be passed on */

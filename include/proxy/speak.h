@@ -20,6 +20,7 @@ enum spoken {
 	SPOKEN_DONE,   /* answered into the worker's to_client parcel, *used bytes of it are dealt with */
 	SPOKEN_MORE,   /* *want bytes of the message are needed */
 	SPOKEN_HOLD,   /* the client's earlier transaction has to be over first */
+	SPOKEN_AWAY,   /* the org is served on another worker: the client goes there, and the message is looked at again */
 };
 /* May SET be the first word? SELECT is not. */
 static inline bool speak_may_be_set(const uint8_t *sql)
@@ -50,6 +51,7 @@ enum spoken speak_visit(struct client *c, const uint8_t *p, const struct frame *
 /* A later statement of its transaction: false: a comment names another org. */
 bool speak_may_run(const struct client *c, const uint8_t *sql, size_t len, struct err *err);
 void speak_visit_end(struct client *c); /* its transaction is over */
+bool speak_is_visiting(const struct client *c);
 void speak_free(struct client *c);
 /* The parameters that pgweir itself sets for the client (org_guc) are put among c->named. */
 void speak_name_org(struct client *c);

@@ -28,6 +28,7 @@ struct worker {
 	struct client **slots; /* owns the array: clients by slot, for cancel keys; NULL: free */
 	uint32_t *next_slots;  /* owns: the free slot behind a free one */
 	uint32_t n_slots, room_slots, free_slot;
+	struct hash forwards; /* of clients that have left, by slot (proxy/address) */
 	struct parcel *to_server, *to_client; /* own: what is being put together for one send */
 	struct buf scratch;
 	struct later warm_later;
@@ -64,6 +65,3 @@ extern const struct console_calls *console_calls;
 /* All loops that hold clients: workers, then control. Fills out, returns how many. */
 int worker_loops(struct loop *out[WORKERS_MOST + 1]);
 static inline struct worker *worker_of(struct loop *l) { return (struct worker *)l->owner; }
-/* Clients by key. */
-uint32_t worker_slot_take(struct worker *w, struct client *c); /* 1 .. */
-void worker_slot_give(struct worker *w, uint32_t slot);

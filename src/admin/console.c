@@ -8,7 +8,7 @@
 #include "admin/console_priv.h"
 #include "admin/totals_priv.h"
 #include "base/mem.h"
-#include "proxy/cancel.h"
+#include "proxy/address.h"
 #include "proxy/worker.h"
 #include "wire/frame.h"
 #include "wire/reader.h"
@@ -252,13 +252,13 @@ void console_open(struct client *c)
 	verify(c->worker == control);
 	k->client = c;
 	c->console = k;
-	c->slot = worker_slot_take(c->worker, c);
+	address_take(c);
 	client_move(c, CLIENT_IDLE);
 	for (size_t i = 0; i < sizeof(greeting) / sizeof(greeting[0]); i++)
 		msg_parameter(&k->out, greeting[i].name, greeting[i].value);
 	if (c->application_name)
 		msg_parameter(&k->out, "application_name", c->application_name);
-	cancel_key(c, &pid, &key);
+	address_key(c, &pid, &key);
 	msg_key(&k->out, pid, key);
 	ready(k);
 }

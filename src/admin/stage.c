@@ -127,7 +127,7 @@ static void lane_kill(struct lane *l, struct tally *entry, struct part *p)
 
 static bool is_of_entry(const struct client *c, const void *entry)
 {
-	return !c->console && (!entry || c->seats.entry == entry);
+	return !c->console && (!entry || c->seats.entry == entry || (c->pool && c->pool->target->entry == entry));
 }
 
 static void kill_clients(struct part *p)

@@ -178,8 +178,11 @@ struct setup *setup_new(struct conf *conf, const struct setup *old, struct err *
 	s->conf = conf;
 	s->org_by_comment = conf_in_list_fold(conf->set.org_sources, "comment");
 	s->org_by_name = conf_in_list_fold(conf->set.org_sources, "application_name");
-	if (!gucs_fill(s, old, err) || !tls_build(s, old, err))
+	if (!gucs_fill(s, old, err) || !tls_build(s, old, err)) {
 		setup_drop(&s);
+		return NULL;
+	}
+	s->name_guc = setup_guc(s, "application_name", strlen("application_name"));
 	return s;
 }
 

@@ -129,6 +129,31 @@ void target_spelling_add(struct target *t, int guc, struct guc_value *asked, str
 	t->spellings[t->n_spellings++] = (struct spelling){guc, guc_ref(asked), guc_ref(reported)};
 }
 
+void target_lore_of(const struct target *t, struct target_lore *out)
+{
+	*out = (struct target_lore){.user = t->user, .keys = t->keys};
+	if (secret_is_set(&t->password))
+		secret_copy(&out->password, &t->password);
+}
+
+void target_teach(struct target *t, const struct target_lore *lore)
+{
+	bool fails = t->failing_since != 0;
+
+	if (t->user != lore->user)
+		return;
+	if (lore->keys.set && (!t->keys.set || fails))
+		t->keys = lore->keys;
+	if (secret_is_set(&lore->password) && (!secret_is_set(&t->password) || fails))
+		secret_copy(&t->password, &lore->password);
+}
+
+void target_lore_free(struct target_lore *lore)
+{
+	OPENSSL_cleanse(&lore->keys, sizeof(lore->keys));
+	secret_free(&lore->password);
+}
+
 static void target_free(struct target *t)
 {
 	for (int i = 0; i < t->n_spellings; i++) {

@@ -483,13 +483,15 @@ void lane_serve_blocked(struct lane *l)
 static bool keeps_minimum(const struct pool *p)
 {
 	const struct conf_entry *e = target_entry(p->target);
-	return p->n_servers < p->policy.min_pool_size && e && (p->n_clients > 0 || e->user) && !pool_is_held(p);
+	return p->n_servers < p->policy.min_pool_size && e && (p->n_clients > 0 || (e->user && !p->left)) && !pool_is_held(p);
 }
 
 /* Pools of orgs come and go; others stay unless pool_idle_timeout says when they end. */
 static usec_t empty_pool_stays(const struct pool *p)
 {
 	usec_t idle = settings_of(p)->pool_idle_timeout;
+	if (p->left)
+		return USEC_PER_SEC;
 	if (p->policy.min_pool_size > 0)
 		return 0;
 	if (idle)
@@ -547,6 +549,7 @@ void pool_timer(struct timer *t)
 void pool_client_add(struct pool *p)
 {
 	p->n_clients++;
+	p->left = false;
 	pool_touch(p);
 	if (keeps_minimum(p))
 		timer_for(p);
@@ -559,6 +562,13 @@ void pool_client_drop(struct pool *p)
 	pool_touch(p);
 	if (p->n_clients == 0 && p->n_servers == 0)
 		timer_for(p);
+}
+
+void pool_left(struct pool *p)
+{
+	p->left = p->n_clients == 0;
+	while (p->n_state[SERVER_IDLE] && pool_live_servers(p) > p->n_clients)
+		server_close(list_owner(list_last(&p->servers[SERVER_IDLE]), struct server, link), NULL, "clients were led elsewhere");
 }
 
 /* ---- logins that fail ---- */

@@ -398,6 +398,8 @@ const char *server_overdue(const struct server *s)
 		return "its session was made writable";
 	if (s->stale)
 		return "database configuration changed";
+	if (p->left)
+		return "clients were led elsewhere";
 	if (pool_is_held(p))
 		return "pooler paused";
 	if (s->status != 'I')

@@ -1,11 +1,8 @@
 /* Cancel requests (proxy/cancel.h).
  *
- * A key, as BackendKeyData has it (chapter 55.7):
+ * A key is an address and 32 random bits (proxy/address).
  *
- *   process id   [worker: 8 bits][slot: 24 bits]     an address; control is CONTROL_ID
- *   secret key   [random: 32 bits]                   what is compared
- *
- * A request travels to the worker that it names, like any client, and looks there for the slot. Wrong, stale and late keys
+ * A request travels to the worker that it names, like any client, and looks there for the slot, and on to where the client has moved. Wrong, stale and late keys
  * are all answered alike: the connection is closed and nothing is said.
  *
  *   not there, idle     nothing to cancel
@@ -18,18 +15,14 @@
 #include "proxy/cancel.h"
 
 #include "base/mem.h"
-#include "base/secret.h"
 #include "pool/login.h"
+#include "proxy/address.h"
 #include "proxy/greet_priv.h"
 #include "proxy/home.h"
 #include "proxy/relay.h"
 #include "proxy/throttle.h"
 #include "proxy/worker.h"
 #include "wire/reader.h"
-
-#define CONTROL_ID 255u
-#define SLOT_BITS 24
-#define SLOT_MOST ((1u << SLOT_BITS) - 1)
 
 #define RETRY_AFTER (2 * USEC_PER_MSEC)
 #define CALLS_AT_ONCE 4 /* for one server: whoever has a key may send it as often as he likes */
@@ -47,24 +40,6 @@ struct cancel {
 	bool calling;           /* PostgreSQL is being asked */
 };
 
-void cancel_key(const struct client *c, uint32_t *pid, uint32_t *key)
-{
-	uint32_t worker = c->worker->id < 0 ? CONTROL_ID : (uint32_t)c->worker->id;
-
-	verify(c->slot > 0 && c->slot <= SLOT_MOST);
-	*pid = worker << SLOT_BITS | c->slot;
-	*key = c->cancel_secret;
-}
-
-static struct worker *addressee(uint32_t pid)
-{
-	uint32_t id = pid >> SLOT_BITS;
-
-	if (id == CONTROL_ID)
-		return control;
-	return id < (uint32_t)n_workers ? workers[id] : NULL;
-}
-
 /* The request is through: its connection closes without a word. */
 static void end(struct cancel *x, const char *reason)
 {
@@ -77,14 +52,25 @@ static void end(struct cancel *x, const char *reason)
 	client_leave(c, reason); /* which forgets, and so frees, x */
 }
 
-static struct client *find(const struct cancel *x, const struct worker *w)
-{
-	uint32_t slot = x->pid & SLOT_MOST;
-	struct client *target = slot > 0 && slot < w->n_slots ? w->slots[slot] : NULL;
+static void arrived(struct client *c);
 
-	if (!target || target == x->client || !target->logged_in)
+/* Who it is for. NULL: nobody, or it goes on to where that client is now. */
+static struct client *find(struct cancel *x)
+{
+	uint32_t moved_to;
+	struct client *target = address_find(x->client->worker, x->pid, x->secret, &moved_to);
+	struct worker *to = moved_to ? address_worker(moved_to) : NULL;
+
+	if (target && target != x->client && target->logged_in)
+		return target;
+	if (!to || x->target_id) {
+		end(x, "failed cancel request");
 		return NULL;
-	return bytes_same_secretly(&target->cancel_secret, &x->secret, sizeof(x->secret)) ? target : NULL;
+	}
+	timer_stop(&x->retry);
+	x->pid = moved_to;
+	home_go(x->client, to, arrived);
+	return NULL;
 }
 
 /* Is it still about the same query? */
@@ -140,11 +126,11 @@ static void cancel_active(struct cancel *x, struct client *target)
 
 static void attempt(struct cancel *x)
 {
-	struct client *target = find(x, x->client->worker);
+	struct client *target = find(x);
 
-	if (!target) {
-		end(x, "failed cancel request");
-	} else if (target->console) {
+	if (!target)
+		return;
+	if (target->console) {
 		console_calls->cancel(target);
 		end(x, "cancel request for the console");
 	} else if (target->throttle && target->server) {
@@ -187,7 +173,7 @@ void cancel_run(struct client *c, struct span key)
 	x->secret = read_u32(&r);
 	timer_init(&x->retry, c->worker->loop, retry);
 	c->greet->cancel = x;
-	to = addressee(x->pid);
+	to = address_worker(x->pid);
 	if (!reader_done(&r) || !to) { /* ours have 8 bytes */
 		end(x, "failed cancel request");
 		return;

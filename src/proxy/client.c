@@ -3,10 +3,12 @@
 
 #include <stdio.h>
 
+#include "proxy/address.h"
 #include "proxy/deallocate.h"
 #include "proxy/greet.h"
 #include "proxy/inventory.h"
 #include "proxy/link.h"
+#include "proxy/place.h"
 #include "proxy/relay.h"
 #include "proxy/speak.h"
 #include "proxy/sweep.h"
@@ -164,8 +166,6 @@ static void log_end(const struct client *c, const char *reason)
 /* Gives back all it holds, whatever state it is in. */
 static void let_go(struct client *c)
 {
-	struct worker *w = c->worker;
-
 	pool_give_up(&c->waiter);
 	throttle_leave(c);
 	if (c->server)
@@ -176,8 +176,7 @@ static void let_go(struct client *c)
 	timer_stop(&c->timer);
 	later_stop(&c->welcome_later);
 	stream_close(&c->stream);
-	if (c->slot)
-		worker_slot_give(w, c->slot);
+	address_give(c);
 	stmt_names_clear(&c->stmts);
 	buf_free(&c->unnamed.body);
 	mem_free(c->unnamed.deallocates);
@@ -186,10 +185,9 @@ static void let_go(struct client *c)
 	link_forget_gucs(c);
 	inventory_free(c);
 	speak_free(c);
+	place_free(c);
 	guc_list_drop(&c->named);
 	guc_list_drop(&c->start);
-	if (c->pool)
-		pool_client_drop(c->pool);
 	seats_give(&c->seats);
 	org_drop(&c->org);
 	mem_free(c->user);

@@ -488,15 +488,12 @@ void fence_lifted(struct server *s)
 
 /* ---- the client's place ---- */
 
-struct pool *fence_pool(const struct client *c, const struct conf_entry *e, struct org *org)
+struct pool *fence_pool(const struct client *c, const struct conf_entry *e, const char *org)
 {
 	struct lane *l = worker_lane(c->worker, e->cluster);
 	const char *server_user = e->user ? e->user : c->user;
-	struct pool *p = is_exempt(c, e) ? lane_pool_exempt(l, e, server_user, org->id) : lane_pool(l, e, server_user, org->id);
 
-	if (atomic_load(&org->frozen))
-		flow_freeze(p->flow);
-	return p;
+	return is_exempt(c, e) ? lane_pool_exempt(l, e, server_user, org) : lane_pool(l, e, server_user, org);
 }
 
 bool fence_admits(const struct client *c, struct err *err)

@@ -27,6 +27,7 @@
 #include "proxy/greet_priv.h"
 #include "proxy/home.h"
 #include "proxy/lookup.h"
+#include "proxy/place.h"
 #include "proxy/welcome.h"
 #include "proxy/worker.h"
 #include "tenant/resolve.h"
@@ -406,13 +407,23 @@ static enum greeting step_admit(struct client *c, struct span *in)
 
 /* ---- HOME and SETTINGS ---- */
 
-static struct worker *home_for(const struct client *c)
+/* Where it will be served: what it asked for, or where a route leads it. NULL: nowhere, or it is the console's. */
+static const struct conf_entry *served_from(const struct client *c, struct conf_entry **made)
 {
 	const struct greet *g = c->greet;
 
-	if (g->console)
-		return control;
-	return g->entry ? home_of(g->entry->cluster) : c->worker;
+	*made = NULL;
+	return g->entry ? place_entry(c, g->setup->conf, g->org_id, made) : NULL;
+}
+
+static struct worker *home_for(const struct client *c)
+{
+	struct conf_entry *made;
+	const struct conf_entry *e = served_from(c, &made);
+	struct worker *home = e ? home_of(e->cluster) : c->worker;
+
+	conf_entry_free(&made);
+	return c->greet->console ? control : home;
 }
 
 static enum greeting step_home(struct client *c, struct span *in)
@@ -489,12 +500,12 @@ static void looked_up(struct client *c, enum lookup_result result, const struct 
 	greet_go_on(c);
 }
 
-/* Where auth_query can be asked; NULL: nowhere. Not by the entry that was asked for alone: the console and
- * names that do not exist have none, but auth_dbname may serve them. */
-static const struct conf_entry *lookup_entry(const struct greet *g)
+/* Where auth_query can be asked; NULL: nowhere. It is asked where the client will be served, so that what it reveals opens that door. The console
+ * and names that do not exist are served from nowhere, but auth_dbname may answer for them. */
+static const struct conf_entry *lookup_entry(const struct client *c, struct conf_entry **made)
 {
-	const struct conf *conf = g->setup->conf;
-	const struct conf_entry *e = g->entry;
+	const struct conf *conf = c->greet->setup->conf;
+	const struct conf_entry *e = served_from(c, made);
 
 	if (!e && conf->set.auth_dbname[0])
 		e = conf_entry(conf, conf->set.auth_dbname);
@@ -507,7 +518,8 @@ static enum greeting step_secret(struct client *c, struct span *in)
 	struct greet *g = c->greet;
 	const struct conf *conf = g->setup->conf;
 	const struct conf_login *login = conf_login(conf, c->user);
-	const struct conf_entry *where = lookup_entry(g);
+	struct conf_entry *made;
+	const struct conf_entry *where = lookup_entry(c, &made);
 
 	(void)in;
 	g->step = STEP_ASK;
@@ -517,9 +529,9 @@ static enum greeting step_secret(struct client *c, struct span *in)
 	} else if (where && conf->set.auth_type != AUTH_ANY && !g->peer_is_owner) {
 		stream_pause(&c->stream);
 		g->lookup = lookup_start(c, where, c->user, looked_up);
-		return GREETING_WAIT;
 	}
-	return GREETING_NEXT;
+	conf_entry_free(&made);
+	return g->lookup ? GREETING_WAIT : GREETING_NEXT;
 }
 
 /* ---- ENTER ---- */

@@ -1,4 +1,4 @@
-/* Homes, and the one journey of a client. In transit it is on nobody's list and has no timer: whoever walks a worker's clients
+/* Homes, and the journeys of clients: one at login, and later ones where its place moves (proxy/place). In transit it is on nobody's list and has no timer: whoever walks a worker's clients
  * at that moment does not see it, and the mail is the only one that holds it. */
 #include "proxy/home.h"
 
@@ -46,7 +46,10 @@ static void arrive(struct loop *here, struct mail *m)
 		timer_set(&c->timer, j->timer_at); /* all loops tell the time by one clock */
 	mem_free(j);
 	stream_join(&c->stream, here);
-	arrived(c);
+	if (here->running)
+		arrived(c);
+	else
+		client_leave(c, "server shutting down");
 }
 
 void home_go(struct client *c, struct worker *to, void (*arrived)(struct client *c))

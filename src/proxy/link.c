@@ -2,6 +2,7 @@
 #include "proxy/link.h"
 
 #include "proxy/parcel.h"
+#include "proxy/place.h"
 #include "proxy/relay.h"
 #include "proxy/speak.h"
 #include "proxy/sweep.h"
@@ -293,6 +294,8 @@ void link_part(struct client *c)
 	link_parted(c);
 	stream_resume(&s->stream);
 	server_release(s);
+	if (c->place == PLACE_NOW)
+		place_settle(c);
 }
 
 /* ---- statements that are gone ---- */

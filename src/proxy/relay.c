@@ -17,6 +17,7 @@
 #include "proxy/naming.h"
 #include "proxy/nudge.h"
 #include "proxy/parcel.h"
+#include "proxy/place.h"
 #include "proxy/speak.h"
 #include "proxy/sweep.h"
 #include "proxy/throttle.h"
@@ -276,6 +277,8 @@ static enum step client_message(struct client *c, const struct settings *set, co
 			return STEP_MORE;
 		case SPOKEN_HOLD:
 			return hold(c);
+		case SPOKEN_AWAY:
+			return STEP_STOP;
 		case SPOKEN_NOT:
 			break;
 		}
@@ -298,6 +301,13 @@ static enum step client_message(struct client *c, const struct settings *set, co
 			}
 			if (visit == SPOKEN_DONE)
 				return STEP_ON;
+			if (visit == SPOKEN_AWAY)
+				return STEP_STOP;
+		}
+		if (place_is_due(c)) {
+			parcel_send(c->worker->to_client, &c->stream); /* it may end the client, and what stands in the parcel would be the next one's */
+			if (place_settle(c) != PLACE_HERE)
+				return STEP_STOP;
 		}
 	}
 	if (throttle_concerns(c)) {
@@ -875,6 +885,7 @@ void relay_cancel_waiting(struct client *c)
 
 	pool_give_up(&c->waiter);
 	throttle_leave(c);
+	place_stay(c);
 	speak_visit_end(c);
 	c->deadline_wait = c->deadline_notice = 0;
 	if (c->welcome_due || frame_peek(left.p, left.len, &f) != PARSE_OK) {

@@ -10,10 +10,10 @@
 
 #include "proxy/fence.h"
 #include "proxy/greet.h"
-#include "proxy/home.h"
 #include "proxy/inspect.h"
 #include "proxy/link.h"
 #include "proxy/parcel.h"
+#include "proxy/place.h"
 #include "proxy/worker.h"
 #include "sql/statement.h"
 #include "tenant/resolve.h"
@@ -31,6 +31,7 @@ struct speak {
 	char *text;   /* owns: its statement */
 	struct org *home;       /* ref: while the client visits another org, its own */
 	struct pool *home_pool; /* borrows, counted by pool_client_add */
+	enum place home_place;
 };
 
 /* ---- what a text says ---- */
@@ -99,22 +100,8 @@ bool speak_may_set(const struct client *c, const char *name, const char *value, 
 
 /* ---- the change ---- */
 
-static struct pool *pool_for(struct client *c, struct org *org)
-{
-	const struct conf *conf = c->worker->setup->conf;
-	const struct conf_entry *line = conf_entry(conf, c->database);
-	struct conf_entry *made = line ? NULL : conf_entry_make(conf, c->database);
-	const struct conf_entry *e = line ? line : made;
-	struct pool *p = NULL;
-
-	if (e && home_of(e->cluster) == c->worker)
-		p = fence_pool(c, e, org);
-	conf_entry_free(&made);
-	return p;
-}
-
-/* The org and the pool to go to; the client is as before where it fails. */
-static bool find_place(struct client *c, const char *id, struct org **org, struct pool **pool, struct err *err)
+/* The org to speak for, and its pool, or NULL and the worker where that is. The client is as before where it fails. */
+static bool find_org(struct client *c, const char *id, struct org **org, struct pool **pool, struct worker **home, struct err *err)
 {
 	const struct conf *conf = c->worker->setup->conf;
 	bool listed = strcmp(id, "default") == 0 || conf_org(conf, id);
@@ -125,8 +112,8 @@ static bool find_place(struct client *c, const char *id, struct org **org, struc
 	if (!*org)
 		return err_set(err, SQLSTATE_TOO_MANY, "no room for another org (max_orgs)");
 	atomic_store(&(*org)->listed, listed);
-	*pool = pool_for(c, *org);
-	if (*pool)
+	*pool = place_pool(c, id, home);
+	if (*home)
 		return true;
 	org_drop(org);
 	return err_set(err, SQLSTATE_NO_DATABASE, "no such database: %s", c->database);
@@ -151,26 +138,42 @@ void speak_org_is_reset(struct client *c)
 static void enter(struct client *c, struct org *org, struct pool *pool)
 {
 	c->org = org;
-	c->pool = pool;
+	place_enter(c, pool);
 	speak_name_org(c);
 }
 
+static int most_clients(const struct client *c, const char *id)
+{
+	struct policy policy;
+
+	conf_policy(c->worker->setup->conf, NULL, c->user, id, &policy);
+	return policy.max_org_clients;
+}
+
+/* Where its place is on another worker, it goes there when it has something to do. */
 static bool change(struct client *c, const char *id, struct err *err)
 {
 	struct org *org, *old = c->org;
 	struct pool *pool, *old_pool = c->pool;
+	struct worker *home;
 
 	if (strcmp(id, c->org->id) == 0)
 		return true;
-	if (!find_place(c, id, &org, &pool, err))
+	if (!find_org(c, id, &org, &pool, &home, err))
 		return false;
-	if (!seats_move_org(&c->seats, org, pool->policy.max_org_clients, err)) {
+	if (!seats_move_org(&c->seats, org, most_clients(c, id), err)) {
 		org_drop(&org);
 		return false;
 	}
-	pool_client_add(pool);
-	enter(c, org, pool);
-	pool_client_drop(old_pool);
+	if (pool) {
+		pool_client_add(pool);
+		enter(c, org, pool);
+		pool_client_drop(old_pool);
+	} else {
+		c->org = org;
+		speak_name_org(c);
+	}
+	c->place = pool ? PLACE_SETTLED : PLACE_LATER;
 	org_drop(&old);
 	return true;
 }
@@ -520,6 +523,7 @@ enum spoken speak_visit(struct client *c, const uint8_t *p, const struct frame *
 	struct span text;
 	struct org *org;
 	struct pool *pool;
+	struct worker *home;
 	struct err err;
 	bool illegal;
 
@@ -533,13 +537,25 @@ enum spoken speak_visit(struct client *c, const uint8_t *p, const struct frame *
 		return SPOKEN_NOT;
 	if (illegal)
 		err_set(&err, SQLSTATE_LOGIN, "illegal org id in a comment: 1 to %d characters of A-Z a-z 0-9 _ . : - are expected", ORG_ID_MOST);
-	if (illegal || !find_place(c, id, &org, &pool, &err))
+	if (illegal || !find_org(c, id, &org, &pool, &home, &err))
 		return refuse_visit(c, f, &err, used);
+	if (!pool) {
+		org_drop(&org);
+		place_go(c, home, id);
+		return SPOKEN_AWAY;
+	}
 	speak_of(c)->home = c->org;
 	c->speak->home_pool = c->pool;
+	c->speak->home_place = c->place;
+	c->place = PLACE_SETTLED;
 	pool_client_add(pool);
 	enter(c, org, pool);
 	return SPOKEN_NOT;
+}
+
+bool speak_is_visiting(const struct client *c)
+{
+	return c->speak && c->speak->home;
 }
 
 void speak_visit_end(struct client *c)
@@ -547,9 +563,13 @@ void speak_visit_end(struct client *c)
 	struct org *visited = c->org;
 	struct pool *pool = c->pool;
 
-	if (!c->speak || !c->speak->home)
+	if (!speak_is_visiting(c))
 		return;
 	enter(c, c->speak->home, c->speak->home_pool);
+	if (c->speak->home_place > c->place)
+		c->place = c->speak->home_place;
+	if (c->place == PLACE_SETTLED && c->routed_name_matters)
+		c->place = PLACE_LATER; /* the name may be another by now */
 	c->speak->home = NULL;
 	c->speak->home_pool = NULL;
 	pool_client_drop(pool);

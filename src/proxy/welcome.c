@@ -2,11 +2,12 @@
 #include "proxy/welcome.h"
 
 #include "pool/datestyle.h"
-#include "proxy/cancel.h"
+#include "proxy/address.h"
 #include "proxy/fence.h"
 #include "proxy/greet.h"
 #include "proxy/link.h"
 #include "proxy/parcel.h"
+#include "proxy/place.h"
 #include "proxy/speak.h"
 #include "proxy/sweep.h"
 #include "proxy/worker.h"
@@ -40,7 +41,7 @@ static void send_welcome(struct client *c)
 	uint32_t pid, key;
 
 	write_parameters(c, &b);
-	cancel_key(c, &pid, &key);
+	address_key(c, &pid, &key);
 	msg_key(&b, pid, key);
 	if (set->login_notify_message[0])
 		report_notice(&b, set->login_notify_message);
@@ -71,24 +72,13 @@ static bool spelling_is_known(struct client *c)
 
 static bool join_pool(struct client *c)
 {
-	const struct conf *conf = c->worker->setup->conf;
-	const struct conf_entry *line = conf_entry(conf, c->database);
-	struct conf_entry *made = line ? NULL : conf_entry_make(conf, c->database);
-	const struct conf_entry *e = line ? line : made;
-	struct policy policy;
-
-	if (!e)
+	if (!place_join(c))
 		return false;
-	c->pool = fence_pool(c, e, c->org);
-	conf_policy(conf, e, c->user, c->org->id, &policy);
-	c->mode = policy.pool_mode;
-	conf_entry_free(&made);
-	pool_client_add(c->pool);
 	count_add(&c->pool->counts.client_logins, 1);
 	speak_name_org(c);
 	greet_teach(c, c->pool->target);
 	greet_free(c);
-	c->slot = worker_slot_take(c->worker, c);
+	address_take(c);
 	c->verify_due = !spelling_is_known(c);
 	return true;
 }
@@ -126,7 +116,7 @@ void welcome_go_on(struct later *l)
 {
 	struct client *c = owner_of(l, struct client, welcome_later);
 
-	c->welcome_due = c->verify_due = false;
+	c->verify_due = false;
 	link_part(c);
 	client_welcome(c);
 }
@@ -136,6 +126,11 @@ void client_welcome(struct client *c)
 	struct err err;
 
 	verify_here(c->worker->loop);
+	if (c->move) {
+		c->welcome_due = true; /* a reload has moved it: it is welcomed there */
+		return;
+	}
+	c->welcome_due = false;
 	if (!c->pool && !join_pool(c)) {
 		err_set(&err, "3D000", "no such database: %s", c->database);
 		client_close(c, &err, err.text);

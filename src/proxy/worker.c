@@ -5,10 +5,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/random.h"
+#include "proxy/address.h"
 #include "proxy/greet.h"
 #include "proxy/lookup.h"
 #include "proxy/parcel.h"
+#include "proxy/place.h"
 #include "proxy/relay.h"
 #include "proxy/survey.h"
 #include "proxy/throttle.h"
@@ -109,8 +110,7 @@ void worker_free(struct worker **wp)
 	mem_free(w->to_server);
 	mem_free(w->to_client);
 	buf_free(&w->scratch);
-	mem_free(w->slots);
-	mem_free(w->next_slots);
+	address_free(w);
 	setup_drop(&w->setup);
 	mem_free(w);
 }
@@ -123,6 +123,7 @@ void worker_adopt(struct worker *w, struct setup *setup)
 	w->setup = setup_ref(setup);
 	hash_each(link, &w->lanes)
 		lane_adopt(owner_of(link, struct lane, link), setup);
+	place_adopt(w, old->conf);
 	throttle_adopt(w);
 	keep_warm(w);
 	setup_drop(&old);
@@ -208,34 +209,4 @@ int worker_loops(struct loop *out[WORKERS_MOST + 1])
 		out[i] = workers[i]->loop;
 	out[n_workers] = control->loop;
 	return n_workers + 1;
-}
-
-/* ---- slots ---- */
-
-uint32_t worker_slot_take(struct worker *w, struct client *c)
-{
-	uint32_t slot = w->free_slot;
-
-	if (slot) {
-		w->free_slot = w->next_slots[slot];
-	} else {
-		if (w->n_slots == 0)
-			w->n_slots = 1; /* slot 0 is none */
-		if (w->n_slots >= w->room_slots) {
-			w->room_slots = w->room_slots ? w->room_slots * 2 : 64;
-			w->slots = mem_grow(w->slots, w->room_slots * sizeof(*w->slots));
-			w->next_slots = mem_grow(w->next_slots, w->room_slots * sizeof(*w->next_slots));
-		}
-		slot = w->n_slots++;
-	}
-	w->slots[slot] = c;
-	random_bytes(&c->cancel_secret, sizeof(c->cancel_secret));
-	return slot;
-}
-
-void worker_slot_give(struct worker *w, uint32_t slot)
-{
-	w->slots[slot] = NULL;
-	w->next_slots[slot] = w->free_slot;
-	w->free_slot = slot;
 }

@@ -1,0 +1,37 @@
+/* The place of a client's transactions: the entry that [routes] gives for what it asked for (proxy/route), and there the pool of its org. It
+ * is chosen at login, when the org changes, when application_name does (where a route looks at it), and after a reload that moves anything;
+ * never inside a transaction.
+ *
+ * A place is on the worker that is the home of its entry's cluster. A client whose new place is on another worker goes there with all that its
+ * session holds; meanwhile it is in WAIT, has c->move, and is read by nobody. */
+#pragma once
+
+#include "proxy/client.h"
+
+struct worker;
+
+/* What an org of this client's is served from: a line, or *made, which is the caller's to free. NULL: no such database. */
+const struct conf_entry *place_entry(const struct client *c, const struct conf *conf, const char *org, struct conf_entry **made);
+/* Its pool there. NULL: it is elsewhere, at *home; and where that is NULL too, there is no such database. */
+struct pool *place_pool(struct client *c, const char *org, struct worker **home);
+
+bool place_join(struct client *c);     /* at login, in the home loop: it has a pool from now on. False: no such database */
+void place_enter(struct client *c, struct pool *pool); /* c->pool is another one from now on; who counts it there is the caller's matter */
+
+enum placed {
+	PLACE_HERE, /* it is at its place */
+	PLACE_AWAY, /* it is on its way there: c->state is WAIT */
+	PLACE_NONE, /* there is none any more: it is closed */
+};
+/* A client without a server goes to its own place. */
+enum placed place_settle(struct client *c);
+/* It goes to where that org is served, for one transaction: the message at the front is looked at again there. */
+void place_go(struct client *c, struct worker *home, const char *org);
+void place_stay(struct client *c);     /* it does not go after all, as it has something to do here first */
+
+bool place_name_changed(const struct client *c);
+/* Has a transaction that is about to begin to look for its place? */
+static inline bool place_is_due(const struct client *c) { return c->place != PLACE_SETTLED || (c->routed_name_matters && place_name_changed(c)); }
+
+void place_adopt(struct worker *w, const struct conf *before); /* after a reload */
+void place_free(struct client *c);     /* the client ends */

@@ -1,0 +1,423 @@
+/* See proxy/place.h.
+ *
+ *   place_go      WAIT, c->move                              on the old worker
+ *   depart        at the end of the turn: packed             (a stream cannot leave its loop from within its own call)
+ *   arrived       the place is looked for again, by the configuration here; it may be elsewhere by now
+ *   move_over     unpacked, IDLE, read again                 on the new worker
+ *
+ * Workers adopt a configuration one after the other. A client that was sent by one that has it already waits on arrival until it is
+ * in force here, too; so it is never sent back and forth. */
+#include "proxy/place.h"
+
+#include "base/mem.h"
+#include "proxy/address.h"
+#include "proxy/fence.h"
+#include "proxy/home.h"
+#include "proxy/link.h"
+#include "proxy/luggage.h"
+#include "proxy/route.h"
+#include "proxy/speak.h"
+#include "proxy/throttle.h"
+#include "proxy/welcome.h"
+#include "proxy/worker.h"
+#include "wire/sqlstate.h"
+
+struct move {
+	struct client *client;     /* borrows: it owns us */
+	struct later go;           /* depart, or look again on arrival */
+	struct worker *to;
+	struct luggage *luggage;   /* owns; NULL: not packed */
+	char *name;                /* owns: its application_name, once that is packed */
+	struct target_lore lore;   /* owns: what clients have taught its old target */
+	unsigned long serial;      /* of the configuration by which it was sent */
+	char org[ORG_ID_MOST + 1]; /* whose place it goes to */
+};
+
+/* ---- which place ---- */
+
+static const char *name_of(const struct client *c)
+{
+	const struct guc_value *v = c->gucs.at[c->worker->setup->name_guc];
+
+	if (c->move && c->move->luggage)
+		return c->move->name;
+	if (!c->pool) /* logging in: it may not have its settings yet */
+		return c->application_name ? c->application_name : "";
+	return v ? v->text : "";
+}
+
+static struct route_facts facts_of(const struct client *c, const char *org, const char *entry)
+{
+	return (struct route_facts){.org = org, .application_name = name_of(c), .user = c->user, .entry = entry};
+}
+
+const struct conf_entry *place_entry(const struct client *c, const struct conf *conf, const char *org, struct conf_entry **made)
+{
+	const struct conf_entry *asked = conf_entry(conf, c->database);
+	const struct conf_route *r = NULL;
+	struct route_facts facts;
+
+	*made = NULL;
+	if (!asked && !conf->star)
+		return NULL;
+	if (conf->n_routes) {
+		facts = facts_of(c, org, c->database);
+		r = route_choose(conf, &facts);
+	}
+	if (r)
+		return conf_entry(conf, r->to);
+	return asked ? asked : (*made = conf_entry_make(conf, c->database));
+}
+
+struct pool *place_pool(struct client *c, const char *org, struct worker **home)
+{
+	struct conf_entry *made;
+	const struct conf_entry *e = place_entry(c, c->worker->setup->conf, org, &made);
+	struct pool *p = NULL;
+
+	*home = e ? home_of(e->cluster) : NULL;
+	if (*home == c->worker)
+		p = fence_pool(c, e, org);
+	conf_entry_free(&made);
+	return p;
+}
+
+/* Is its pool the one that this org of its would be served from? Without making one. */
+static bool is_served_from_here(const struct client *c, const char *org)
+{
+	struct conf_entry *made;
+	const struct conf_entry *e = place_entry(c, c->worker->setup->conf, org, &made);
+	const struct pool *p = c->pool;
+	bool here = e && strcmp(p->target->entry->name, e->name) == 0 && strcmp(p->target->user->name, e->user ? e->user : c->user) == 0 &&
+		    strcmp(p->lane->cluster->name, e->cluster->name) == 0 && strcmp(p->flow->key, org) == 0;
+
+	conf_entry_free(&made);
+	return here;
+}
+
+/* ---- being there ---- */
+
+bool place_name_changed(const struct client *c)
+{
+	return c->routed_name != c->gucs.at[c->worker->setup->name_guc];
+}
+
+/* The name that its place was chosen by, where that matters. The reference keeps another value from getting the same address. */
+static void note_name(struct client *c)
+{
+	const struct setup *setup = c->worker->setup;
+
+	guc_drop(&c->routed_name);
+	c->routed_name_matters = setup->conf->routes_by_name;
+	if (c->routed_name_matters)
+		c->routed_name = guc_ref(c->gucs.at[setup->name_guc]);
+}
+
+/* What an operator has said of its org, where the flow was made since. */
+static void tell_flow(const struct org *org, struct flow *f)
+{
+	if (strcmp(org->id, f->key) != 0)
+		return;
+	if (atomic_load_explicit(&org->frozen, memory_order_relaxed))
+		flow_freeze(f);
+}
+
+void place_enter(struct client *c, struct pool *pool)
+{
+	const struct conf_entry *e = target_entry(pool->target);
+	struct policy policy;
+
+	c->pool = pool;
+	tell_flow(c->org, pool->flow);
+	note_name(c);
+	if (!e)
+		return; /* removed this moment: what stands holds */
+	conf_policy(c->worker->setup->conf, e, c->user, c->org->id, &policy);
+	c->mode = policy.pool_mode;
+}
+
+bool place_join(struct client *c)
+{
+	struct worker *home;
+	struct pool *pool = place_pool(c, c->org->id, &home);
+
+	if (!pool)
+		return false;
+	pool_client_add(pool);
+	place_enter(c, pool);
+	return true;
+}
+
+static void leave_pool(struct client *c, struct pool *pool)
+{
+	pool_client_drop(pool);
+	if (c->place == PLACE_NOW)
+		pool_left(pool);
+}
+
+static void enter_own(struct client *c, struct pool *pool)
+{
+	struct pool *old = c->pool;
+	struct target_lore lore;
+
+	if (old != pool) {
+		target_lore_of(old->target, &lore);
+		target_teach(pool->target, &lore);
+		target_lore_free(&lore);
+		pool_client_add(pool);
+	}
+	place_enter(c, pool);
+	if (old != pool)
+		leave_pool(c, old);
+	c->place = PLACE_SETTLED;
+}
+
+static void close_homeless(struct client *c)
+{
+	struct err err;
+
+	err_set(&err, SQLSTATE_NO_DATABASE, "no such database: %s", c->database);
+	client_close(c, &err, err.text);
+}
+
+enum placed place_settle(struct client *c)
+{
+	struct worker *home;
+	struct pool *pool = place_pool(c, c->org->id, &home);
+
+	verify(!c->server);
+	if (!home) {
+		close_homeless(c);
+		return PLACE_NONE;
+	}
+	if (!pool) {
+		place_go(c, home, c->org->id);
+		return PLACE_AWAY;
+	}
+	enter_own(c, pool);
+	return PLACE_HERE;
+}
+
+/* ---- going to another worker ---- */
+
+static void move_free(struct move **at)
+{
+	struct move *m = *at;
+
+	*at = NULL;
+	if (!m)
+		return;
+	later_stop(&m->go);
+	luggage_free(&m->luggage);
+	mem_free(m->name);
+	target_lore_free(&m->lore);
+	mem_free(m);
+}
+
+/* Unpacked, and as if it had just come to rest. */
+static void move_over(struct client *c, struct pool *pool)
+{
+	struct move *m = c->move;
+
+	luggage_unpack(&m->luggage, c);
+	pool_client_add(pool);
+	place_enter(c, pool);
+	target_teach(pool->target, &m->lore);
+	c->place = strcmp(m->org, c->org->id) == 0 ? PLACE_SETTLED : PLACE_LATER;
+	address_arrive(c);
+	move_free(&c->move);
+	client_move(c, CLIENT_IDLE);
+	if (c->welcome_due) {
+		client_welcome(c);
+		return;
+	}
+	link_idle(c);
+	stream_resume(&c->stream);
+}
+
+static void arrived(struct client *c)
+{
+	struct move *m = c->move;
+	const struct conf *conf = c->worker->setup->conf;
+	struct worker *home;
+
+	if (conf->serial < m->serial) {
+		loop_later(c->worker->loop, &m->go);
+		return;
+	}
+	struct pool *pool = place_pool(c, m->org, &home);
+	m->serial = conf->serial;
+	m->to = home;
+	if (pool)
+		move_over(c, pool);
+	else if (home)
+		home_go(c, home, arrived);
+	else
+		close_homeless(c);
+}
+
+static void depart(struct client *c)
+{
+	struct move *m = c->move;
+	struct pool *pool = c->pool;
+
+	target_lore_of(pool->target, &m->lore);
+	m->name = mem_str(name_of(c));
+	guc_drop(&c->routed_name);
+	m->luggage = luggage_pack(c);
+	c->pool = NULL;
+	leave_pool(c, pool);
+	address_leave(c);
+	home_go(c, m->to, arrived);
+}
+
+static void go(struct later *l)
+{
+	struct move *m = owner_of(l, struct move, go);
+
+	if (m->luggage)
+		arrived(m->client);
+	else
+		depart(m->client);
+}
+
+void place_go(struct client *c, struct worker *home, const char *org)
+{
+	struct move *m = mem_make(struct move);
+
+	verify(!c->move && !c->server && home != c->worker);
+	m->client = c;
+	m->to = home;
+	m->serial = c->worker->setup->conf->serial;
+	strcpy(m->org, org);
+	later_init(&m->go, go);
+	c->move = m;
+	c->deadline_idle = c->deadline_wait = c->deadline_notice = 0;
+	if (c->state != CLIENT_WAIT)
+		client_move(c, CLIENT_WAIT);
+	stream_pause(&c->stream);
+	loop_later(c->worker->loop, &m->go);
+}
+
+void place_stay(struct client *c)
+{
+	if (!c->move)
+		return;
+	move_free(&c->move);
+	if (c->place == PLACE_SETTLED)
+		c->place = PLACE_LATER;
+}
+
+void place_free(struct client *c)
+{
+	struct pool *pool = c->pool;
+
+	move_free(&c->move);
+	guc_drop(&c->routed_name);
+	c->pool = NULL;
+	if (pool)
+		leave_pool(c, pool);
+}
+
+/* ---- reload ---- */
+
+static bool texts_same(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool routes_same(const struct conf *a, const struct conf *b)
+{
+	if (a->n_routes != b->n_routes)
+		return false;
+	for (int i = 0; i < a->n_routes; i++) {
+		const struct conf_route *r = a->routes[i], *s = b->routes[i];
+		if (strcmp(r->org, s->org) != 0 || strcmp(r->to, s->to) != 0 || !texts_same(r->application_name, s->application_name) ||
+		    !texts_same(r->user, s->user) || !texts_same(r->entry, s->entry))
+			return false;
+	}
+	return true;
+}
+
+static bool entry_stays(const struct conf_entry *a, const struct conf_entry *b)
+{
+	return a && b ? strcmp(a->cluster->name, b->cluster->name) == 0 && texts_same(a->user, b->user) : a == b;
+}
+
+/* Are all places of the one where they are in the other? */
+static bool places_same(const struct conf *a, const struct conf *b)
+{
+	if (!routes_same(a, b) || a->entries.count != b->entries.count || !entry_stays(a->star, b->star))
+		return false;
+	hash_each(link, &a->entries) {
+		const struct conf_entry *e = owner_of(link, struct conf_entry, link);
+		if (!entry_stays(e, conf_entry(b, e->name)))
+			return false;
+	}
+	return true;
+}
+
+/* One that waits for a server, at the wrong place: it begins again at the right one. */
+static void begin_again(struct client *c)
+{
+	pool_give_up(&c->waiter);
+	throttle_leave(c);
+	c->deadline_wait = c->deadline_notice = 0;
+	speak_visit_end(c);
+	if (place_settle(c) != PLACE_HERE)
+		return;
+	client_move(c, CLIENT_IDLE);
+	if (c->welcome_due) {
+		client_welcome(c);
+		return;
+	}
+	link_idle(c);
+	stream_resume(&c->stream);
+}
+
+static void client_adopt(struct client *c)
+{
+	const struct conf *conf = c->worker->setup->conf;
+
+	if (!c->pool || c->move)
+		return; /* it logs in, or looks for its place when it arrives */
+	note_name(c);
+	if (!conf->star && !conf_entry(conf, c->database))
+		return; /* removed: who reloads closes it */
+	if (is_served_from_here(c, c->org->id) && !speak_is_visiting(c))
+		return;
+	c->place = PLACE_NOW;
+	if (c->state == CLIENT_IDLE)
+		place_settle(c);
+	else if (!c->server && !is_served_from_here(c, c->org->id))
+		begin_again(c);
+}
+
+static int clients_pick(struct worker *w, struct client ***out)
+{
+	int n = 0, room = 0;
+
+	for (int state = CLIENT_IDLE; state < CLIENT_CLOSING; state++)
+		room += w->n_clients[state];
+	*out = mem_new((size_t)room * sizeof(**out) + 1);
+	for (int state = CLIENT_IDLE; state < CLIENT_CLOSING; state++)
+		list_each(link, &w->clients[state])
+			(*out)[n++] = list_owner(link, struct client, link);
+	return n;
+}
+
+/* They are picked first: what is done to one may move others from list to list, or end them; their memory stays to the end of the turn. */
+void place_adopt(struct worker *w, const struct conf *before)
+{
+	struct client **all;
+	int n;
+
+	verify_here(w->loop);
+	if (places_same(before, w->setup->conf))
+		return;
+	n = clients_pick(w, &all);
+	for (int i = 0; i < n; i++)
+		if (all[i]->state != CLIENT_CLOSING && !all[i]->console)
+			client_adopt(all[i]);
+	mem_free(all);
+}
