@@ -17,9 +17,11 @@ struct stage_call *stage_wait_close(struct tally *entry, stage_done_fn done, voi
 bool stage_reconnect(struct tally *entry, struct err *err);
 bool stage_kill(struct tally *entry, struct err *err);          /* drops clients and servers, leaves the entry paused */
 bool stage_kill_client(uint64_t id, stage_done_fn done, void *arg);
-/* From now on the org reads only; done comes when nothing of it is written any more. */
-struct stage_call *stage_freeze(const char *org, stage_done_fn done, void *arg, struct err *err);
-struct stage_call *stage_thaw(const char *org, stage_done_fn done, void *arg, struct err *err); /* refused: it is not frozen */
+/* Of one org, by its id. PAUSE: done comes when none of its transactions runs any more. FREEZE: from now on it reads only, and done comes when nothing
+ * of it is written any more. RESUME ends both; refused: it is neither. */
+struct stage_call *stage_pause_org(const char *org, stage_done_fn done, void *arg, struct err *err);
+struct stage_call *stage_freeze_org(const char *org, stage_done_fn done, void *arg, struct err *err);
+struct stage_call *stage_resume_org(const char *org, stage_done_fn done, void *arg, struct err *err);
 /* The asker went away: done is not called any more; what was ordered goes on. */
 void stage_forget(struct stage_call *call);
 

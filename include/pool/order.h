@@ -19,6 +19,9 @@ enum order_until {
 	ORDER_NO_WRITES, /* nothing runs any more that was sent before its org was frozen */
 };
 void order_wait(struct lane *l, struct tally *entry, enum order_until until, struct part *p, void (*done)(struct part *p));
+/* PAUSE ORG: no transaction of the org's begins, and done is called when none runs any more; its servers are closed as they come free. */
+void order_pause_org(struct lane *l, const char *org, struct part *p, void (*done)(struct part *p));
+void order_resume_org(struct lane *l, const char *org); /* RESUME ORG: what waits for it is answered, and who waits is served */
 /* RESUME: what waits for a pause or suspend of just this entry (NULL: of everything) is answered now. */
 void order_cancel(struct lane *l, struct tally *entry);
 void order_forget(struct lane *l, struct part *p); /* the asker went away */

@@ -63,6 +63,7 @@ struct flow {
 	struct lane *lane;
 	char key[ORG_ID_MOST + 1]; /* the org's id */
 	int n_pools;
+	bool paused;          /* its transactions do not begin (PAUSE ORG) */
 	struct sfq_unit unit; /* in lane->orgs while one of its pools is blocked by the cluster's ceiling */
 	struct sfq pools;     /* those */
 	bool frozen;          /* may not write (FREEZE ORG) */

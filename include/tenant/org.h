@@ -20,7 +20,8 @@ struct org {
 	atomic_ulong throttled;         /* transactions that tx_rate held back or refused */
 	atomic_ulong refused;           /* ... those that it refused, and logins by max_client_conn and conn_rate */
 	atomic_bool listed;   /* has a line in [orgs], as of the last login: kept when it is idle */
-	atomic_bool paused, frozen;      /* later issues */
+	atomic_bool paused;   /* PAUSE ORG: its transactions do not begin. Its flows know it, too (pool/order) */
+	atomic_bool frozen;   /* later issues */
 	unsigned long throttled_told, refused_told; /* control's: how many of them it has counted (admin/collect) */
 	usec_t idle_since;    /* registry's lock */
 	struct list idle_link;

@@ -8,6 +8,7 @@
 #include "base/num.h"
 #include "cluster/watch.h"
 #include "proxy/worker.h"
+#include "tenant/org.h"
 #include "wire/report.h"
 #include "wire/rows.h"
 #include "wire/sqlstate.h"
@@ -80,16 +81,6 @@ static bool entry_of(struct console *k, const struct command *c, const char *wha
 
 /* ---- which org ---- */
 
-static const struct conf_org *org_by_name(const char *name)
-{
-	hash_each(link, &control->setup->conf->orgs) {
-		const struct conf_org *o = owner_of(link, struct conf_org, link);
-		if (o->name && strcmp(o->name, name) == 0)
-			return o;
-	}
-	return NULL;
-}
-
 /* What stands behind ORG: an id, of which many are no word of SQL (a UUID), or a name of [orgs]; in quotes or without. */
 static struct span behind_org(const struct command *c)
 {
@@ -101,11 +92,24 @@ static struct span behind_org(const struct command *c)
 	return (struct span){s.text.p, (size_t)(c->text.p + c->text.len - s.text.p)};
 }
 
+/* It may have no line and no clients: whether that is a mistake is for whoever gives the order to see. */
+static void tell_unknown(struct console *k, const char *id)
+{
+	struct org *org = org_find(id);
+	char text[ORG_ID_MOST + 80];
+
+	if (!org && strcmp(id, "default") != 0) {
+		snprintf(text, sizeof(text), "org \"%s\" has no line in [orgs], and no client has spoken for it", id);
+		report_notice(&k->out, text);
+	}
+	org_drop(&org);
+}
+
 static bool org_named(struct console *k, const struct command *c, char id[ORG_ID_MOST + 1])
 {
 	struct span text = behind_org(c);
 	char name[COMMAND_ARG_MOST];
-	const struct conf_org *line;
+	bool several;
 
 	if (text.len >= 2 && (text.p[0] == '"' || text.p[0] == '\'') && text.p[text.len - 1] == text.p[0])
 		text = (struct span){text.p + 1, text.len - 2};
@@ -115,13 +119,21 @@ static bool org_named(struct console *k, const struct command *c, char id[ORG_ID
 	}
 	memcpy(name, text.p, text.len);
 	name[text.len] = 0;
-	line = org_by_name(name);
-	if (line)
+	const struct conf_org *line = conf_org_named(control->setup->conf, name, &several);
+	if (several) {
+		console_fail(k, SQLSTATE_BAD_VALUE, "several orgs are called %s: say the id", name);
+		return false;
+	}
+	if (line) {
 		strcpy(id, line->id);
-	if (line || org_id_make(name, text.len, id))
 		return true;
-	console_fail(k, SQLSTATE_BAD_VALUE, "no such org: %s", name);
-	return false;
+	}
+	if (!org_id_make(name, text.len, id)) {
+		console_fail(k, SQLSTATE_BAD_VALUE, "no such org: %s", name);
+		return false;
+	}
+	tell_unknown(k, id);
+	return true;
 }
 
 /* ---- orders that are waited for ---- */
@@ -154,11 +166,31 @@ static void settle(struct console *k, const char *tag)
 	e->stage = stage_settle(order_ended, e);
 }
 
+static void pause_org(struct console *k, const struct command *c)
+{
+	char id[ORG_ID_MOST + 1];
+	struct err err;
+
+	if (!org_named(k, c, id))
+		return;
+	struct errand *e = order_begin(k, "PAUSE", NULL, UNDO_WAIT);
+	order_begun(e, stage_pause_org(id, order_ended, e, &err), &err);
+}
+
+static bool is_about_org(const struct command *c)
+{
+	return c->args != ARGS_NONE && c->args != ARGS_ONE;
+}
+
 static void run_pause(struct console *k, const struct command *c)
 {
 	struct tally *entry;
 	struct err err;
 
+	if (is_about_org(c)) {
+		pause_org(k, c);
+		return;
+	}
 	if (!entry_of(k, c, "pause", &entry))
 		return;
 	struct errand *e = order_begin(k, "PAUSE", entry, UNDO_ON_CANCEL);
@@ -220,7 +252,7 @@ static void run_freeze(struct console *k, const struct command *c)
 	if (!org_named(k, c, id))
 		return;
 	struct errand *e = order_begin(k, "FREEZE", NULL, UNDO_WAIT);
-	order_begun(e, stage_freeze(id, order_ended, e, &err), &err);
+	order_begun(e, stage_freeze_org(id, order_ended, e, &err), &err);
 }
 
 static void resume_org(struct console *k, const struct command *c)
@@ -231,12 +263,12 @@ static void resume_org(struct console *k, const struct command *c)
 	if (!org_named(k, c, id))
 		return;
 	struct errand *e = order_begin(k, "RESUME", NULL, UNDO_NOTHING);
-	order_begun(e, stage_thaw(id, order_ended, e, &err), &err);
+	order_begun(e, stage_resume_org(id, order_ended, e, &err), &err);
 }
 
 static void run_resume(struct console *k, const struct command *c)
 {
-	if (c->args != ARGS_NONE && c->args != ARGS_ONE) {
+	if (is_about_org(c)) {
 		resume_org(k, c);
 		return;
 	}

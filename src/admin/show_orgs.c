@@ -20,14 +20,14 @@ static const struct column org_columns[] = {
 #include "admin/figures.def"
 	{"total_slot_time", COL_INT8}, {"held", COL_INT4}, {"max_client_conn", COL_INT4}, {"tx_rate", COL_TEXT}, {"tx_burst", COL_TEXT},
 	{"conn_rate", COL_TEXT}, {"rate_action", COL_TEXT}, {"rate_wait_ms", COL_INT8}, {"weight", COL_TEXT}, {"priority", COL_TEXT},
-	{"verdict", COL_TEXT}, {"frozen", COL_INT4},
+	{"verdict", COL_TEXT}, {"frozen", COL_INT4}, {"paused", COL_INT4},
 };
 const struct columns columns_orgs = COLUMNS_OF(org_columns);
 
 /* A pool's share, or the registry's; summed by id. The totals are those of pools that are there: a pool that nobody used for long is freed. */
 struct sum {
 	char id[ORG_ID_MOST + 1];
-	int clients, active, idle, servers, waiting, held, frozen;
+	int clients, active, idle, servers, waiting, held, frozen, paused;
 	usec_t maxwait;
 	uint64_t xacts, queries, wait_us, slot_us, throttled, refused;
 };
@@ -68,7 +68,7 @@ void ask_orgs(struct worker *w, struct buf *out)
 
 static void note_org(void *arg, struct org *o)
 {
-	struct sum s = {.clients = atomic_load(&o->clients), .throttled = atomic_load(&o->throttled), .refused = atomic_load(&o->refused), .frozen = atomic_load(&o->frozen)};
+	struct sum s = {.clients = atomic_load(&o->clients), .throttled = atomic_load(&o->throttled), .refused = atomic_load(&o->refused), .frozen = atomic_load(&o->frozen), .paused = atomic_load(&o->paused)};
 
 	memcpy(s.id, o->id, sizeof(s.id));
 	buf_add(arg, &s, sizeof(s));
@@ -95,6 +95,7 @@ static void add(struct sum *to, const struct sum *s)
 	to->throttled += s->throttled;
 	to->refused += s->refused;
 	to->frozen += s->frozen;
+	to->paused += s->paused;
 }
 
 static void row_real(struct row *r, double value)
@@ -147,6 +148,7 @@ static void put(struct buf *out, const struct sum *s)
 	put_limits(&r, &policy);
 	row_text(&r, hot_verdict(heat_find(hot_heat(), s->id)));
 	row_int(&r, s->frozen);
+	row_int(&r, s->paused);
 	row_end(&r);
 }
 

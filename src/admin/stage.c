@@ -17,7 +17,7 @@ struct stage_call {
 	void (*rest)(struct part *p); /* what each loop does beside; may be NULL */
 	struct tally *entry;         /* borrows; NULL: everything */
 	uint64_t client;             /* KILL_CLIENT's */
-	char org[ORG_ID_MOST + 1];   /* FREEZE ORG's */
+	char org[ORG_ID_MOST + 1];   /* of PAUSE, FREEZE and RESUME ORG; "": not about one */
 	bool pauses;                 /* RESUME makes an end of it */
 
 	/* control's only */
@@ -93,7 +93,15 @@ static void lane_reconnect(struct lane *l, struct tally *entry, struct part *p)
 	lane_done(p);
 }
 
-static void lane_freeze(struct lane *l, struct tally *entry, struct part *p)
+static void lane_pause_org(struct lane *l, struct tally *entry, struct part *p)
+{
+	const struct stage_call *call = p->gather->arg;
+
+	(void)entry;
+	order_pause_org(l, call->org, p, lane_done);
+}
+
+static void lane_freeze_org(struct lane *l, struct tally *entry, struct part *p)
 {
 	const struct stage_call *call = p->gather->arg;
 	struct flow *f = lane_flow(l, call->org);
@@ -103,7 +111,7 @@ static void lane_freeze(struct lane *l, struct tally *entry, struct part *p)
 	order_wait(l, entry, ORDER_NO_WRITES, p, lane_done);
 }
 
-static void lane_thaw(struct lane *l, struct tally *entry, struct part *p)
+static void lane_resume_org(struct lane *l, struct tally *entry, struct part *p)
 {
 	const struct stage_call *call = p->gather->arg;
 	struct flow *f = lane_flow(l, call->org);
@@ -111,6 +119,7 @@ static void lane_thaw(struct lane *l, struct tally *entry, struct part *p)
 	(void)entry;
 	if (f)
 		flow_thaw(f);
+	order_resume_org(l, call->org);
 	lane_done(p);
 }
 
@@ -279,11 +288,11 @@ struct stage_call *stage_suspend(stage_done_fn done, void *arg, struct err *err)
 	return call_start(&(struct stage_call){.order = lane_suspend, .pauses = true}, done, arg);
 }
 
-static void cancel_pauses(const struct tally *entry)
+static void cancel_pauses(const struct tally *entry, const char *org)
 {
 	list_each(link, &pending) {
 		struct stage_call *call = list_owner(link, struct stage_call, link);
-		if (call->pauses && call->entry == entry)
+		if (call->pauses && call->entry == entry && strcmp(call->org, org) == 0)
 			call->canceled = true;
 	}
 }
@@ -296,7 +305,7 @@ bool stage_resume(struct tally *entry, struct err *err)
 		return err_set(err, SQLSTATE_NOT_NOW, "database %s is not paused", entry->name);
 	if (!entry && atomic_exchange(&process_stage, STAGE_RUNNING) == STAGE_RUNNING)
 		return err_set(err, SQLSTATE_NOT_NOW, "pooler is not paused/suspended");
-	cancel_pauses(entry);
+	cancel_pauses(entry, "");
 	call_start(&(struct stage_call){.order = lane_resume, .entry = entry}, NULL, NULL);
 	return true;
 }
@@ -327,7 +336,9 @@ bool stage_kill(struct tally *entry, struct err *err)
 	return true;
 }
 
-/* The registry keeps an org that is frozen, so a client that comes later finds it so. */
+/* ---- of one org ---- */
+
+/* The registry keeps an org that is held back, so that its clients find it so whenever they come; what is set there comes ahead of the lanes. */
 static struct stage_call *org_order(const char *id, const struct stage_call *what, stage_done_fn done, void *arg)
 {
 	struct stage_call call = *what;
@@ -336,7 +347,24 @@ static struct stage_call *org_order(const char *id, const struct stage_call *wha
 	return call_start(&call, done, arg);
 }
 
-struct stage_call *stage_freeze(const char *id, stage_done_fn done, void *arg, struct err *err)
+struct stage_call *stage_pause_org(const char *id, stage_done_fn done, void *arg, struct err *err)
+{
+	struct org *org;
+	bool was;
+
+	if (!refuse_if_ending(err))
+		return NULL;
+	org = org_of(id, 0);
+	was = atomic_exchange(&org->paused, true);
+	org_drop(&org);
+	if (was) {
+		err_set(err, SQLSTATE_NOT_NOW, "org \"%s\" is already paused", id);
+		return NULL;
+	}
+	return org_order(id, &(struct stage_call){.order = lane_pause_org, .pauses = true}, done, arg);
+}
+
+struct stage_call *stage_freeze_org(const char *id, stage_done_fn done, void *arg, struct err *err)
 {
 	struct org *org;
 
@@ -345,10 +373,10 @@ struct stage_call *stage_freeze(const char *id, stage_done_fn done, void *arg, s
 	org = org_of(id, 0);
 	atomic_store(&org->frozen, true);
 	org_drop(&org);
-	return org_order(id, &(struct stage_call){.order = lane_freeze}, done, arg);
+	return org_order(id, &(struct stage_call){.order = lane_freeze_org}, done, arg);
 }
 
-struct stage_call *stage_thaw(const char *id, stage_done_fn done, void *arg, struct err *err)
+struct stage_call *stage_resume_org(const char *id, stage_done_fn done, void *arg, struct err *err)
 {
 	struct org *org;
 	bool was;
@@ -357,12 +385,14 @@ struct stage_call *stage_thaw(const char *id, stage_done_fn done, void *arg, str
 		return NULL;
 	org = org_of(id, 0);
 	was = atomic_exchange(&org->frozen, false);
+	was |= atomic_exchange(&org->paused, false);
 	org_drop(&org);
 	if (!was) {
-		err_set(err, SQLSTATE_NOT_NOW, "org \"%s\" is not frozen", id);
+		err_set(err, SQLSTATE_NOT_NOW, "org \"%s\" is neither frozen nor paused", id);
 		return NULL;
 	}
-	return org_order(id, &(struct stage_call){.order = lane_thaw}, done, arg);
+	cancel_pauses(NULL, id);
+	return org_order(id, &(struct stage_call){.order = lane_resume_org}, done, arg);
 }
 
 static void kill_ended(struct stage_call *call, struct err *err)
@@ -438,7 +468,7 @@ void stage_client_gone(struct worker *w)
 /* Clients that a pause holds back could never leave: nothing is held any more. */
 static void wait_for_clients(void)
 {
-	cancel_pauses(NULL);
+	cancel_pauses(NULL, "");
 	call_start(&(struct stage_call){.order = lane_resume, .rest = drain_clients, .ended = listeners_closed}, NULL, NULL);
 }
 

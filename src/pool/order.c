@@ -4,6 +4,7 @@
 struct order {
 	struct list link;    /* in lane->orders */
 	struct tally *entry; /* NULL: all */
+	char org[ORG_ID_MOST + 1]; /* "": all */
 	enum order_until until;
 	struct part *part;   /* borrows: the asker's, until it is answered or forgotten */
 	void (*done)(struct part *p);
@@ -117,6 +118,8 @@ static bool is_fulfilled(struct lane *l, const struct order *o)
 {
 	hash_each(link, &l->pools) {
 		struct pool *p = owner_of(link, struct pool, link);
+		if (o->org[0] && strcmp(p->flow->key, o->org) != 0)
+			continue;
 		if (concerns(p, o->entry) && !is_done_in(p, o->until))
 			return false;
 	}
@@ -133,15 +136,51 @@ static void order_answer(struct order *o)
 	done(p);
 }
 
-void order_wait(struct lane *l, struct tally *entry, enum order_until until, struct part *p, void (*done)(struct part *p))
+static void order_add(struct lane *l, const struct order *what)
 {
 	struct order *o = mem_make(struct order);
 
 	verify_here(l->loop);
-	*o = (struct order){.entry = entry, .until = until, .part = p, .done = done};
+	*o = *what;
+	list_init(&o->link);
 	list_push(&l->orders, &o->link);
 	if (is_fulfilled(l, o))
 		order_answer(o);
+}
+
+void order_wait(struct lane *l, struct tally *entry, enum order_until until, struct part *p, void (*done)(struct part *p))
+{
+	order_add(l, &(struct order){.entry = entry, .until = until, .part = p, .done = done});
+}
+
+void order_pause_org(struct lane *l, const char *org, struct part *p, void (*done)(struct part *p))
+{
+	struct flow *f = lane_flow(l, org);
+	struct order what = {.until = ORDER_NO_BUSY_SERVERS, .part = p, .done = done};
+
+	if (f)
+		f->paused = true; /* a flow that is made later is told by whoever speaks for it */
+	strcpy(what.org, org);
+	order_add(l, &what);
+}
+
+void order_resume_org(struct lane *l, const char *org)
+{
+	struct flow *f = lane_flow(l, org);
+
+	verify_here(l->loop);
+	if (f)
+		f->paused = false;
+	list_each_safe(link, &l->orders) {
+		struct order *o = list_owner(link, struct order, link);
+		if (strcmp(o->org, org) == 0)
+			order_answer(o);
+	}
+	hash_each(link, &l->pools) {
+		struct pool *p = owner_of(link, struct pool, link);
+		if (p->flow == f)
+			pool_serve_soon(p);
+	}
 }
 
 void order_cancel(struct lane *l, struct tally *entry)
@@ -149,7 +188,7 @@ void order_cancel(struct lane *l, struct tally *entry)
 	verify_here(l->loop);
 	list_each_safe(link, &l->orders) {
 		struct order *o = list_owner(link, struct order, link);
-		if (o->entry == entry && (o->until == ORDER_NO_SERVERS || o->until == ORDER_NO_BUSY_SERVERS))
+		if (!o->org[0] && o->entry == entry && (o->until == ORDER_NO_SERVERS || o->until == ORDER_NO_BUSY_SERVERS))
 			order_answer(o);
 	}
 }

@@ -24,7 +24,7 @@ static const struct settings *settings_of(const struct pool *p)
 
 bool pool_is_held(const struct pool *p)
 {
-	return p->lane->suspended || atomic_load_explicit(&p->target->entry->paused, memory_order_relaxed);
+	return p->lane->suspended || p->flow->paused || atomic_load_explicit(&p->target->entry->paused, memory_order_relaxed);
 }
 
 /* ---- granting ---- */

@@ -118,6 +118,8 @@ static void tell_flow(const struct org *org, struct flow *f)
 {
 	if (strcmp(org->id, f->key) != 0)
 		return;
+	if (atomic_load_explicit(&org->paused, memory_order_relaxed))
+		f->paused = true;
 	if (atomic_load_explicit(&org->frozen, memory_order_relaxed))
 		flow_freeze(f);
 }
