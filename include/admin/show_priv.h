@@ -33,6 +33,7 @@ void ask_sockets(struct worker *w, struct buf *out);
 void ask_active_sockets(struct worker *w, struct buf *out);
 void ask_counts(struct worker *w, struct buf *out);
 void ask_orgs(struct worker *w, struct buf *out);
+void ask_routes(struct worker *w, struct buf *out);
 void ask_workers(struct worker *w, struct buf *out);
 
 void tell_config(const struct gather *g, struct buf *out);
@@ -50,6 +51,7 @@ void tell_stats_totals(const struct gather *g, struct buf *out);
 void tell_stats_averages(const struct gather *g, struct buf *out);
 void tell_totals(const struct gather *g, struct buf *out);
 void tell_orgs(const struct gather *g, struct buf *out);
+void tell_routes(const struct gather *g, struct buf *out);
 void tell_clusters(const struct gather *g, struct buf *out);
 void tell_fences(const struct gather *g, struct buf *out);
 

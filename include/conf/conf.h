@@ -106,6 +106,8 @@ struct conf_org {
 	int max_pinned;
 };
 
+#define ROUTE_NAME_MOST 63
+
 /* A line of [routes]: what has all that it asks for goes to another entry. */
 struct conf_route {
 	char *name;                    /* owns */

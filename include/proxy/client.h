@@ -84,6 +84,7 @@ struct client {
 	enum place place;
 	struct move *move;         /* owns: it is on its way to its place on another worker (proxy/place); NULL: it is not */
 	struct guc_value *routed_name; /* ref: the application_name by which its place was chosen, ... */
+	bool stray;                /* it is at a place that a route leads away from: what it does there is noted (proxy/trail) */
 	bool routed_name_matters;  /* ... where a route looks at that */
 	enum toll toll;
 	struct throttle *throttle; /* borrows: where it is held for want of a token; NULL: it is not */

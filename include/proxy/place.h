@@ -8,6 +8,7 @@
 
 #include "proxy/client.h"
 
+struct conf_route;
 struct worker;
 
 /* What an org of this client's is served from: a line, or *made, which is the caller's to free. NULL: no such database. */
@@ -32,6 +33,11 @@ void place_stay(struct client *c);     /* it does not go after all, as it has so
 bool place_name_changed(const struct client *c);
 /* Has a transaction that is about to begin to look for its place? */
 static inline bool place_is_due(const struct client *c) { return c->place != PLACE_SETTLED || (c->routed_name_matters && place_name_changed(c)); }
+
+const struct conf_route *place_route(const struct client *c); /* what leads it; NULL: it is served from what it asked for */
+/* The routes that would lead away from where it is, if that was asked for: see proxy/route.h. */
+void place_each_away(const struct client *c, void (*fn)(void *arg, const struct conf_route *r), void *arg);
+void place_note_use(const struct client *c); /* c->stray: a transaction of its is over */
 
 void place_adopt(struct worker *w, const struct conf *before); /* after a reload */
 void place_free(struct client *c);     /* the client ends */

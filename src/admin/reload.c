@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "admin/clients_priv.h"
+#include "admin/trail_file.h"
 #include "base/mem.h"
 #include "cluster/watch.h"
 #include "net/resolve.h"
@@ -149,6 +150,7 @@ static void put_in_force(struct conf *conf, reload_done_fn done, void *arg)
 	*r = one;
 	under_way = true;
 	ceilings_follow(r->setup->conf);
+	trail_file_follow(r->setup->conf);
 	watch_adopt(r->setup);
 	gather_start(control->loop, loops, worker_loops(loops), adopt, adopted, r);
 }

@@ -67,6 +67,8 @@ static bool settle(struct load *l, const struct row *row, struct draft *d, struc
 {
 	struct conf_route *r = &d->route;
 
+	if (strlen(r->name) > ROUTE_NAME_MOST)
+		return err_set(err, NULL, "the name is longer than %d bytes", ROUTE_NAME_MOST);
 	if (!r->to)
 		return err_set(err, NULL, "a route needs to=entry");
 	if (!conf_entry(l->conf, r->to))

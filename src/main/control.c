@@ -10,6 +10,7 @@
 #include "admin/reload.h"
 #include "admin/stage.h"
 #include "admin/stats.h"
+#include "admin/trail_file.h"
 #include "base/log.h"
 #include "main/notify.h"
 #include "proxy/worker.h"
@@ -118,6 +119,7 @@ void control_run(void)
 	stats_start();
 	collect_start();
 	hot_start();
+	trail_file_start();
 	notify_ready();
 	loop_run(control->loop);
 	notify_stopping();
@@ -125,6 +127,7 @@ void control_run(void)
 	http_stop();
 	hot_stop();
 	collect_stop();
+	trail_file_stop();
 	for (size_t i = 0; i < N_SIGNALS; i++)
 		event_free(events[i]);
 }

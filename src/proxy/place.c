@@ -18,6 +18,7 @@
 #include "proxy/route.h"
 #include "proxy/speak.h"
 #include "proxy/throttle.h"
+#include "proxy/trail.h"
 #include "proxy/welcome.h"
 #include "proxy/worker.h"
 #include "wire/sqlstate.h"
@@ -95,6 +96,47 @@ static bool is_served_from_here(const struct client *c, const char *org)
 	return here;
 }
 
+/* ---- what leads to it and away from it ---- */
+
+const struct conf_route *place_route(const struct client *c)
+{
+	const struct route_facts facts = facts_of(c, c->org->id, c->database);
+
+	return route_choose(c->worker->setup->conf, &facts);
+}
+
+void place_each_away(const struct client *c, void (*fn)(void *arg, const struct conf_route *r), void *arg)
+{
+	const struct route_facts facts = facts_of(c, c->org->id, c->pool->target->entry->name);
+
+	route_each_away(c->worker->setup->conf, &facts, fn, arg);
+}
+
+static void is_one(void *arg, const struct conf_route *r)
+{
+	(void)r;
+	*(bool *)arg = true;
+}
+
+static void note_stray(struct client *c)
+{
+	c->stray = false;
+	if (c->worker->setup->conf->n_routes)
+		place_each_away(c, is_one, &c->stray);
+}
+
+static void use_one(void *arg, const struct conf_route *r)
+{
+	trails_use(r, *(usec_t *)arg);
+}
+
+void place_note_use(const struct client *c)
+{
+	usec_t now = clock_wall();
+
+	place_each_away(c, use_one, &now);
+}
+
 /* ---- being there ---- */
 
 bool place_name_changed(const struct client *c)
@@ -132,6 +174,7 @@ void place_enter(struct client *c, struct pool *pool)
 	c->pool = pool;
 	tell_flow(c->org, pool->flow);
 	note_name(c);
+	note_stray(c);
 	if (!e)
 		return; /* removed this moment: what stands holds */
 	conf_policy(c->worker->setup->conf, e, c->user, c->org->id, &policy);
@@ -384,6 +427,7 @@ static void client_adopt(struct client *c)
 	if (!c->pool || c->move)
 		return; /* it logs in, or looks for its place when it arrives */
 	note_name(c);
+	note_stray(c);
 	if (!conf->star && !conf_entry(conf, c->database))
 		return; /* removed: who reloads closes it */
 	if (is_served_from_here(c, c->org->id) && !speak_is_visiting(c))

@@ -561,6 +561,8 @@ static void count_query(struct client *c, char status)
 	if (status != 'I')
 		return;
 	c->toll = TOLL_NONE;
+	if (c->stray)
+		place_note_use(c);
 	count_add(&n->xacts, 1);
 	count_add(&n->xact_us, (uint64_t)(now - c->xact_at));
 	c->xact_at = 0;

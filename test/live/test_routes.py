@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from rig import process
 from rig.cases import Background, in_threads
 from rig.limits import limit, until
 from rig.load import start_pgbench, watch
@@ -456,3 +457,72 @@ def test_one_connection_for_a_hundred_orgs_at_two_places(pg, two, workers):
 
 	clients = [weir.raw() for _ in range(6)]
 	in_threads(*(lambda c=c, n=n: tour(c, n % 2) for n, c in enumerate(clients)))
+
+
+# --- SHOW ROUTES
+
+def route(weir, name="acme"):
+	return weir.show("ROUTES", name=name)[0]
+
+
+@WORKERS
+def test_show_routes_tells_whom_a_line_matches_and_what_still_runs_at_the_old_place(pg, two, workers):
+	weir = two(settings={"workers": workers}, orgs={"acme": ""})
+	running, idle = weir.raw(params=ORG), weir.raw(params=ORG)
+	running.query("begin")
+	idle.query("select 1")
+	weir.raw().query("select 1")
+	assert weir.show("ROUTES") == []
+	move(weir)
+	row = route(weir)
+	assert row["matches"] == "org=acme entry=app" and row["to"] == "app_acme"
+	assert row["clients"] == 2 and row["old_running"] == 1 and row["old_quiet_seconds"] == 0
+	running.query("commit")
+	assert route(weir)["old_running"] == 0
+
+
+def test_what_a_line_keeps_at_the_old_place_counts_as_its_use(pg, two):
+	"""A batch user of the org that stays is what the operator must not clean up under."""
+	weir = two(orgs={"acme": ""}, routes={
+		"stay": {"org": "acme", "user": "app2", "entry": "app", "to": "app"},
+		"acme": {"org": "acme", "entry": "app", "to": "app_acme"}})
+	batch = weir.raw(user="app2", params=ORG)
+	until("a second has passed", lambda: route(weir)["old_quiet_seconds"] >= 2, 5)
+	batch.query("select 1")
+	assert route(weir)["old_quiet_seconds"] <= 1
+	assert route(weir, "stay")["old_running"] == 0
+	until("it is quiet again", lambda: route(weir)["old_quiet_seconds"] >= 2, 5)
+	assert port(weir.raw(params=ORG)) == weir.other.port
+	weir.raw(user="app2").query("select 1")
+	assert route(weir)["old_quiet_seconds"] >= 2
+
+
+@pytest.mark.parametrize("end", ["in order", "killed"])
+def test_when_the_old_place_was_used_last_is_known_after_a_restart(pg, two, end):
+	weir = two(orgs={"acme": ""}, routes={"acme": {"org": "acme", "entry": "app", "to": "app_acme"}}, start=False)
+	weir.settings["state_dir"] = weir.folder
+	weir.start()
+	last = route(weir)["old_last_used"]
+	until("time passes", lambda: route(weir)["old_quiet_seconds"] >= 2, 5)
+	assert route(weir)["old_last_used"] == last
+	if end == "in order":
+		weir.stop()
+	else:
+		weir.child.kill()
+		weir.child.wait()
+	weir._console = None
+	weir.start()
+	assert route(weir)["old_last_used"] == last
+	weir.routes["acme"]["entry"] = "app2"
+	weir.databases["app2"] = weir.databases["app"]
+	weir.reload()
+	assert route(weir)["old_last_used"] > last
+
+
+def test_a_broken_file_of_uses_is_told_and_nothing_is_taken_from_it(pg, two):
+	weir = two(orgs={"acme": ""}, routes={"acme": {"org": "acme", "entry": "app", "to": "app_acme"}}, start=False)
+	weir.settings["state_dir"] = weir.folder
+	process.write_file(f"{weir.folder}/routes", "pgweir routes 1\nrubbish\n")
+	weir.start()
+	assert "routes is broken" in weir.log()
+	assert route(weir)["old_quiet_seconds"] <= 2
