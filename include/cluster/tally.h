@@ -16,6 +16,7 @@ struct tally {
 	atomic_int servers;   /* open or opening */
 	atomic_bool paused;   /* entries only: PAUSE or KILL */
 	atomic_bool disabled; /* entries only: DISABLE */
+	atomic_ulong fallbacks; /* entries only: transactions that no replica could serve, and that went to fallback= */
 	atomic_int starved;   /* pools somewhere that wait for `servers` to fall: whoever gives one back tells the lanes */
 };
 

@@ -30,6 +30,7 @@ struct target {
 	struct scope *entry_scope, *user_scope; /* counted: where its pools wait for the caps of these two */
 	struct conf_entry *made;      /* owns: an entry of the * line; NULL: looked up by name in the lane's setup */
 	bool exempt;                  /* for clients that may write while others are fenced */
+	bool reads;                   /* its entry has prefer=replica and a fallback: it refuses where no replica can serve */
 	int n_pools;
 	int n_servers;
 	int n_logins;                 /* in DIAL or LOGIN */

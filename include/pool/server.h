@@ -102,6 +102,7 @@ struct server {
 	uint64_t primary;
 	bool read_only;           /* its session is, from its startup packet on: the fence was up, or the org frozen */
 	bool frozen;              /* it was opened for a frozen org */
+	bool reader;              /* opened to a replica (prefer=replica): it says nothing about the primary */
 	uint32_t pass_left;       /* bytes of the message at hand still to be handed through */
 	bool pass_drop;           /* ... or to be dropped */
 

@@ -82,6 +82,8 @@ struct client {
 	struct server *server;     /* borrows, while ACTIVE */
 	enum pool_mode mode;
 	enum place place;
+	struct pool *fallen_from;  /* borrows, counted by pool_client_add: its own, while it is served from a fallback; NULL: it is not */
+	enum place fallen_place;
 	struct move *move;         /* owns: it is on its way to its place on another worker (proxy/place); NULL: it is not */
 	struct guc_value *routed_name; /* ref: the application_name by which its place was chosen, ... */
 	bool stray;                /* it is at a place that a route leads away from: what it does there is noted (proxy/trail) */

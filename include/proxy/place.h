@@ -30,6 +30,13 @@ enum placed place_settle(struct client *c);
 void place_go(struct client *c, struct worker *home, const char *org);
 void place_stay(struct client *c);     /* it does not go after all, as it has something to do here first */
 
+/* No replica can serve what it has to do: until it has no server again it is served from the entry's fallback=. HERE: c->pool is that;
+ * NONE: there is none. */
+enum placed place_fall_back(struct client *c, const struct err *why);
+bool place_has_fallback(const struct client *c);
+void place_fall_soon(struct client *c, const struct err *why); /* the same, at the end of the turn, for one that waits; it begins again then */
+void place_rise(struct client *c);     /* its transaction is over; safe when it was not at a fallback */
+
 bool place_name_changed(const struct client *c);
 /* Has a transaction that is about to begin to look for its place? */
 static inline bool place_is_due(const struct client *c) { return c->place != PLACE_SETTLED || (c->routed_name_matters && place_name_changed(c)); }

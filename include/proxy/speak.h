@@ -50,6 +50,8 @@ void speak_sync(struct client *c); /* portals end with their transaction */
 enum spoken speak_visit(struct client *c, const uint8_t *p, const struct frame *f, uint32_t *used, uint32_t *want);
 /* A later statement of its transaction: false: a comment names another org. */
 bool speak_may_run(const struct client *c, const uint8_t *sql, size_t len, struct err *err);
+/* The visit that it came for to this worker. */
+void speak_visit_here(struct client *c, const char *org, struct pool *pool);
 void speak_visit_end(struct client *c); /* its transaction is over */
 bool speak_is_visiting(const struct client *c);
 void speak_free(struct client *c);

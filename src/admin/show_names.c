@@ -120,7 +120,7 @@ static const struct column database_columns[] = {
 	{"name", COL_TEXT}, {"host", COL_TEXT}, {"port", COL_INT4}, {"database", COL_TEXT}, {"force_user", COL_TEXT}, {"pool_size", COL_INT4},
 	{"min_pool_size", COL_INT4}, {"reserve_pool_size", COL_INT4}, {"server_lifetime", COL_INT4}, {"pool_mode", COL_TEXT}, {"load_balance_hosts", COL_TEXT},
 	{"max_connections", COL_INT4}, {"current_connections", COL_INT4}, {"max_client_connections", COL_INT4}, {"current_client_connections", COL_INT4},
-	{"paused", COL_INT4}, {"disabled", COL_INT4}, {"cluster", COL_TEXT},
+	{"paused", COL_INT4}, {"disabled", COL_INT4}, {"cluster", COL_TEXT}, {"fallbacks", COL_INT8},
 };
 const struct columns columns_databases = COLUMNS_OF(database_columns);
 
@@ -162,6 +162,7 @@ static void put_database(struct buf *out, const struct conf_entry *e)
 	row_int(&r, entry_is_held(t));
 	row_int(&r, atomic_load(&t->disabled));
 	row_text(&r, e->cluster->name);
+	row_int(&r, (int64_t)atomic_load(&t->fallbacks));
 	row_end(&r);
 	buf_free(&hosts);
 }
@@ -195,6 +196,7 @@ static void put_console(struct buf *out)
 	row_int(&r, 0);
 	row_int(&r, 0);
 	row_null(&r);
+	row_int(&r, 0);
 	row_end(&r);
 }
 

@@ -113,6 +113,11 @@ bool cluster_may_read(const struct cluster *c, const struct conf_host *h)
 	return false;
 }
 
+bool cluster_replica_serves(const struct cluster *c, const struct conf_cluster *cc, int i)
+{
+	return atomic_load_explicit(&c->primary, memory_order_acquire) == KEY_ANY || cluster_may_read(c, &cc->replicas[i]);
+}
+
 /* ---- the ledger ---- */
 
 /* A ceiling that was lowered below what is lent gives no permit until enough came back; it takes none away. */

@@ -38,8 +38,8 @@ static const struct key keys[] = {
 	KEY_AT(struct draft, load_balance_hosts, entry.balance, KIND_WORD, words_balance, 0, 0, 0, KEY_BUILT),
 	KEY_AT(struct draft, connect_query, entry.connect_query, KIND_STR, NULL, 0, 0, 0, KEY_BUILT),
 	KEY(struct draft, cluster, KIND_STR, NULL, 0, 0, 0, KEY_BUILT),
-	KEY(struct draft, prefer, KIND_WORD, words_prefer, 0, 0, 0, KEY_UNBUILT),
-	KEY_AT(struct draft, fallback, entry.fallback, KIND_STR, NULL, 0, NAME_MOST, 0, KEY_UNBUILT),
+	KEY(struct draft, prefer, KIND_WORD, words_prefer, 0, 0, 0, KEY_BUILT),
+	KEY_AT(struct draft, fallback, entry.fallback, KIND_STR, NULL, 0, NAME_MOST, 0, KEY_BUILT),
 };
 
 void overrides_clear(struct overrides *over)
@@ -214,14 +214,36 @@ static const struct row *row_of(const struct conf *conf, const char *name)
 	return row;
 }
 
-static void check_fallback(struct load *l, const struct conf_entry *e)
+/* A chain of fallbacks is gone down one by one, and has to end. */
+static bool fallback_comes_round(const struct conf *c, const struct conf_entry *e)
+{
+	size_t steps = 0;
+
+	while (e && e->prefer_replica && e->fallback && steps++ <= c->entries.count)
+		e = conf_entry(c, e->fallback);
+	return steps > c->entries.count;
+}
+
+static bool check_fallback(const struct conf *c, const struct conf_entry *e, struct err *err)
+{
+	if (e->fallback && !conf_entry(c, e->fallback))
+		return err_set(err, NULL, "fallback \"%s\" is no entry", e->fallback);
+	if (e->fallback && !e->prefer_replica)
+		return err_set(err, NULL, "fallback= has no meaning without prefer=replica");
+	if (e->prefer_replica && !e->fallback && !e->cluster->n_replicas)
+		return err_set(err, NULL, "prefer=replica: cluster \"%s\" has no replicas=, and there is no fallback=", e->cluster->name);
+	return !fallback_comes_round(c, e) || err_set(err, NULL, "fallback \"%s\" leads back to where it came from", e->fallback);
+}
+
+static void check_reader(struct load *l, const struct conf_entry *e)
 {
 	const struct row *row;
+	struct err err;
 
-	if (!e->fallback || conf_entry(l->conf, e->fallback))
+	if (check_fallback(l->conf, e, &err))
 		return;
 	row = row_of(l->conf, e->name);
-	load_error(l, row->file, row->line, "[databases] %s: fallback \"%s\" is no entry", e->name, e->fallback);
+	load_error(l, row->file, row->line, "[databases] %s: %s", e->name, err.text);
 }
 
 /* Drops the implicit clusters of lines that a later line has replaced, and closes the gaps. */
@@ -252,9 +274,9 @@ static void drop_unused_clusters(struct conf *conf)
 void databases_end(struct load *l)
 {
 	hash_each(link, &l->conf->entries)
-		check_fallback(l, owner_of(link, struct conf_entry, link));
+		check_reader(l, owner_of(link, struct conf_entry, link));
 	if (l->conf->star)
-		check_fallback(l, l->conf->star);
+		check_reader(l, l->conf->star);
 	drop_unused_clusters(l->conf);
 }
 

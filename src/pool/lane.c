@@ -100,6 +100,7 @@ static struct target *target_of(struct lane *l, const struct conf_entry *e, cons
 		t->made = conf_entry_make(l->setup->conf, e->name);
 		log_log("registered new auto-database: %s", e->name);
 	}
+	t->reads = e->prefer_replica && e->fallback;
 	list_init(&t->idle);
 	timer_init(&t->retry, l->loop, target_retry);
 	hash_add(&l->targets, &t->link, hash);
@@ -316,14 +317,26 @@ static bool texts_same(const char *a, const char *b)
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-static bool hosts_same(const struct conf_cluster *a, const struct conf_cluster *b)
+static bool hosts_same(const struct conf_host *a, int n_a, const struct conf_host *b, int n_b)
 {
-	if (a->n_primary != b->n_primary)
+	if (n_a != n_b)
 		return false;
-	for (int i = 0; i < a->n_primary; i++)
-		if (!texts_same(a->primary[i].host, b->primary[i].host) || a->primary[i].port != b->primary[i].port)
+	for (int i = 0; i < n_a; i++)
+		if (!texts_same(a[i].host, b[i].host) || a[i].port != b[i].port)
 			return false;
 	return true;
+}
+
+/* Does an entry lead to the same hosts? */
+static bool ends_same(const struct conf_entry *a, const struct conf_entry *b)
+{
+	const struct conf_cluster *c = a->cluster, *d = b->cluster;
+
+	if (a->prefer_replica != b->prefer_replica)
+		return false;
+	if (a->prefer_replica)
+		return hosts_same(c->replicas, c->n_replicas, d->replicas, d->n_replicas);
+	return hosts_same(c->primary, c->n_primary, d->primary, d->n_primary);
 }
 
 static bool params_same(const struct conf_entry *a, const struct conf_entry *b)
@@ -341,7 +354,7 @@ static bool entries_agree(const struct conf_entry *a, const struct conf_entry *b
 {
 	return a && b && texts_same(a->dbname, b->dbname) && texts_same(a->user, b->user) && texts_same(a->connect_query, b->connect_query) &&
 	       span_same(secret_span(&a->password), secret_span(&b->password)) && texts_same(a->cluster->name, b->cluster->name) &&
-	       hosts_same(a->cluster, b->cluster) && params_same(a, b);
+	       ends_same(a, b) && params_same(a, b);
 }
 
 static void server_adopt(struct server *s, bool changed)
@@ -381,6 +394,7 @@ void lane_adopt(struct lane *l, const struct setup *setup)
 		t->changed = !entries_agree(before, after);
 		conf_entry_free(&t->made);
 		t->made = made;
+		t->reads = after && after->prefer_replica && after->fallback;
 	}
 	l->setup = setup;
 	follow_cluster(l);

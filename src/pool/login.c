@@ -504,6 +504,8 @@ static void log_next_host(const struct login *g)
 /* The breaker counts these; anything else says that the server is there. */
 static bool counts_as_down(const struct login *g)
 {
+	if (g->server->reader)
+		return false;
 	return g->unreachable || (g->server_said && strcmp(g->err.sqlstate, SQLSTATE_NOT_NOW) == 0);
 }
 
@@ -550,7 +552,8 @@ static void finish(struct login *g)
 	gucs_copy(&s->gucs_at_login, &s->gucs);
 	s->gucs_at_login.firm = firm;
 	s->status = 'I';
-	watch_login_worked(s->lane->cluster, s->word);
+	if (!s->reader)
+		watch_login_worked(s->lane->cluster, s->word);
 	if (e && e->balance == BALANCE_DISABLE)
 		t->host_turn = (g->first + (unsigned)g->n_tried - 1) % (unsigned)g->n_hosts;
 	server_ready(s);
@@ -635,13 +638,20 @@ static void host_add(struct login *g, const struct conf_host *h)
 	g->hosts[g->n_hosts++] = (struct login_host){mem_str(h->host), h->port};
 }
 
-/* The one that the probes have found, or all under primary=. The tag of the server is what was read before: when that is no longer so, it is
+/* For a read pool the replicas that may serve. Else the one that the probes have found, or all under primary=. The tag of the server is what was read before: when that is no longer so, it is
  * closed again. */
 static void hosts_choose(struct login *g, const struct conf_entry *e)
 {
 	const struct conf_cluster *c = e->cluster;
 	int chosen = cluster_primary(g->server->lane->cluster, c);
 
+	g->server->reader = e->prefer_replica;
+	if (g->server->reader) {
+		for (int i = 0; i < c->n_replicas; i++)
+			if (cluster_replica_serves(g->server->lane->cluster, c, i))
+				host_add(g, &c->replicas[i]);
+		return;
+	}
 	if (chosen >= 0)
 		host_add(g, conf_cluster_host(c, chosen));
 	for (int i = 0; chosen == PRIMARY_ANY && i < c->n_primary; i++)
@@ -653,7 +663,9 @@ static void no_host(struct later *later)
 	struct login *g = owner_of(later, struct login, later);
 	const struct server *s = g->server;
 
-	if (word_is_guarded(s->word))
+	if (s->reader)
+		err_set(&g->err, SQLSTATE_NOT_NOW, "no replica of cluster %s can serve", s->lane->cluster->name);
+	else if (word_is_guarded(s->word))
 		err_set(&g->err, SQLSTATE_NOT_NOW, "cluster %s (%s): no host is known to be its primary", s->lane->cluster->name, cluster_state_name(word_state(s->word)));
 	else
 		err_set(&g->err, SQLSTATE_NO_DATABASE, "database configuration changed");

@@ -302,6 +302,8 @@ enum take pool_take(struct pool *p, struct waiter *w, struct server **out, struc
 	lane_keep_up(p->lane);
 	w->pool = p;
 	w->since = loop_now(p->lane->loop);
+	if (p->target->reads && !pool_is_held(p) && target_refuses(p->target, w->fresh, err))
+		return TAKE_REFUSED;
 	if (!p->n_waiters && !pool_is_held(p)) {
 		struct server *s = own_idle(p, 1);
 		if (s) {
@@ -582,10 +584,34 @@ static bool is_temporary(const struct err *err)
 
 #define SOON USEC_PER_SEC /* a client waits so long for the next attempt rather than be told of the last */
 
+static bool any_replica_serves(const struct target *t)
+{
+	const struct conf_cluster *cc = target_entry(t)->cluster;
+
+	for (int i = 0; i < cc->n_replicas; i++)
+		if (cluster_replica_serves(t->lane->cluster, cc, i))
+			return true;
+	return false;
+}
+
+/* Of a read pool with a fallback: whoever would have to wait for a replica that cannot serve goes there instead. A replica that the probes find
+ * mute may leave connections that look well. */
+static bool is_not_served(const struct target *t, struct err *err)
+{
+	if (!any_replica_serves(t))
+		return !err_set(err, SQLSTATE_NOT_NOW, "no replica of cluster %s can serve", t->lane->cluster->name);
+	if (!timer_is_set(&t->retry) || t->n_servers > t->n_logins)
+		return false;
+	*err = t->last_err;
+	return true;
+}
+
 bool target_refuses(const struct target *t, bool fresh, struct err *err)
 {
 	const struct settings *set = &t->lane->setup->conf->set;
 
+	if (t->reads)
+		return is_not_served(t, err);
 	if (!timer_is_set(&t->retry) || t->n_servers > t->n_logins || is_temporary(&t->last_err))
 		return false; /* it works, or it is about to be tried again */
 	if (!t->failed_by_server && t->retry.at - loop_now(t->lane->loop) <= SOON)
@@ -628,9 +654,9 @@ void target_login_failed(struct target *t, const struct err *err, bool server_sa
 	t->last_err = *err;
 	t->failed_by_server = server_said;
 	timer_in(&t->retry, t->retry_wait / 2 + (usec_t)random_below((uint32_t)(t->retry_wait / 2) + 1));
-	if (is_temporary(err) || t->n_servers > t->n_logins)
+	if (t->n_servers > t->n_logins || (is_temporary(err) && !t->reads))
 		return;
-	bool all = server_said || now - t->failing_since >= set->server_login_retry;
+	bool all = server_said || t->reads || now - t->failing_since >= set->server_login_retry;
 	hash_each(link, &l->pools) {
 		struct pool *p = owner_of(link, struct pool, link);
 		if (p->target == t && p->n_waiters)

@@ -184,6 +184,7 @@ static void let_go(struct client *c)
 	gucs_clear(&c->gucs);
 	link_forget_gucs(c);
 	inventory_free(c);
+	place_rise(c);
 	speak_free(c);
 	place_free(c);
 	guc_list_drop(&c->named);

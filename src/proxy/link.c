@@ -38,7 +38,11 @@ static void granted(struct waiter *w, struct server *s)
 static void refused(struct waiter *w, const struct err *err)
 {
 	struct client *c = owner_of(w, struct client, waiter);
-	client_close(c, err, err->text);
+
+	if (place_has_fallback(c))
+		place_fall_soon(c, err);
+	else
+		client_close(c, err, err->text);
 }
 
 static void begin_to_wait(struct client *c)
@@ -73,6 +77,21 @@ static enum take ask_pool(struct client *c, struct server **s, struct err *err)
 	return pool_take(c->pool, &c->waiter, s, err);
 }
 
+/* Refused: is there another pool for it? Else it is on its way to one, or closed. */
+static bool may_go_on(struct client *c, const struct err *why)
+{
+	switch (place_fall_back(c, why)) {
+	case PLACE_HERE:
+		return true;
+	case PLACE_AWAY:
+		return false;
+	case PLACE_NONE:
+		client_close(c, why, why->text);
+		return false;
+	}
+	never("no such place");
+}
+
 void link_get_welcome(struct client *c)
 {
 	struct server *s;
@@ -89,7 +108,8 @@ void link_get_welcome(struct client *c)
 		begin_to_wait(c);
 		return;
 	case TAKE_REFUSED:
-		client_close(c, &err, err.text);
+		if (may_go_on(c, &err))
+			client_welcome(c);
 		return;
 	}
 }
@@ -109,8 +129,7 @@ bool link_get(struct client *c)
 		begin_to_wait(c);
 		return false;
 	case TAKE_REFUSED:
-		client_close(c, &err, err.text);
-		return false;
+		return may_go_on(c, &err) && link_get(c);
 	}
 	never("no such answer");
 }
@@ -280,6 +299,7 @@ void link_parted(struct client *c)
 	c->xact_at = 0;
 	c->deadline_query = c->deadline_xact = 0;
 	speak_sync(c);
+	place_rise(c);
 	speak_visit_end(c);
 	link_idle(c);
 	client_move(c, CLIENT_IDLE);

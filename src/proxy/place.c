@@ -32,6 +32,9 @@ struct move {
 	struct target_lore lore;   /* owns: what clients have taught its old target */
 	unsigned long serial;      /* of the configuration by which it was sent */
 	char org[ORG_ID_MOST + 1]; /* whose place it goes to */
+	char *fallback;            /* owns: the entry that serves it there, for one transaction; NULL: its place */
+	bool falls;                /* it does not go: it looks for a fallback, because of why */
+	struct err why;
 };
 
 /* ---- which place ---- */
@@ -70,15 +73,25 @@ const struct conf_entry *place_entry(const struct client *c, const struct conf *
 	return asked ? asked : (*made = conf_entry_make(conf, c->database));
 }
 
+static struct pool *pool_at(struct client *c, const struct conf_entry *e, const char *org, struct worker **home)
+{
+	*home = e ? home_of(e->cluster) : NULL;
+	if (*home != c->worker)
+		return NULL;
+	return fence_pool(c, e, org);
+}
+
+static struct pool *pool_of_entry(struct client *c, const char *name, const char *org, struct worker **home)
+{
+	return pool_at(c, conf_entry(c->worker->setup->conf, name), org, home);
+}
+
 struct pool *place_pool(struct client *c, const char *org, struct worker **home)
 {
 	struct conf_entry *made;
 	const struct conf_entry *e = place_entry(c, c->worker->setup->conf, org, &made);
-	struct pool *p = NULL;
+	struct pool *p = pool_at(c, e, org, home);
 
-	*home = e ? home_of(e->cluster) : NULL;
-	if (*home == c->worker)
-		p = fence_pool(c, e, org);
 	conf_entry_free(&made);
 	return p;
 }
@@ -255,11 +268,34 @@ static void move_free(struct move **at)
 	later_stop(&m->go);
 	luggage_free(&m->luggage);
 	mem_free(m->name);
+	mem_free(m->fallback);
 	target_lore_free(&m->lore);
 	mem_free(m);
 }
 
-/* Unpacked, and as if it had just come to rest. */
+/* At rest, with what it has to do in front of it. */
+static void begin(struct client *c)
+{
+	client_move(c, CLIENT_IDLE);
+	if (c->welcome_due) {
+		client_welcome(c);
+		return;
+	}
+	link_idle(c);
+	stream_resume(&c->stream);
+}
+
+/* What it came for is done from here, and not from its own place, which is elsewhere. */
+static void be_guest(struct client *c, struct pool *pool)
+{
+	pool_client_add(pool);
+	c->fallen_from = pool;
+	c->fallen_place = PLACE_LATER;
+	c->place = PLACE_SETTLED;
+	if (strcmp(c->move->org, c->org->id) != 0)
+		speak_visit_here(c, c->move->org, pool);
+}
+
 static void move_over(struct client *c, struct pool *pool)
 {
 	struct move *m = c->move;
@@ -270,14 +306,23 @@ static void move_over(struct client *c, struct pool *pool)
 	target_teach(pool->target, &m->lore);
 	c->place = strcmp(m->org, c->org->id) == 0 ? PLACE_SETTLED : PLACE_LATER;
 	address_arrive(c);
+	if (m->fallback)
+		be_guest(c, pool);
 	move_free(&c->move);
-	client_move(c, CLIENT_IDLE);
-	if (c->welcome_due) {
-		client_welcome(c);
-		return;
-	}
-	link_idle(c);
-	stream_resume(&c->stream);
+	begin(c);
+}
+
+/* Where the fallback is; when a reload has taken it away, the client's place. */
+static struct pool *destination(struct client *c, struct worker **home)
+{
+	struct move *m = c->move;
+	struct pool *pool = m->fallback ? pool_of_entry(c, m->fallback, m->org, home) : NULL;
+
+	if (m->fallback && *home)
+		return pool;
+	mem_free(m->fallback);
+	m->fallback = NULL;
+	return place_pool(c, m->org, home);
 }
 
 static void arrived(struct client *c)
@@ -290,7 +335,7 @@ static void arrived(struct client *c)
 		loop_later(c->worker->loop, &m->go);
 		return;
 	}
-	struct pool *pool = place_pool(c, m->org, &home);
+	struct pool *pool = destination(c, &home);
 	m->serial = conf->serial;
 	m->to = home;
 	if (pool)
@@ -316,23 +361,42 @@ static void depart(struct client *c)
 	home_go(c, m->to, arrived);
 }
 
+static void fall(struct client *c)
+{
+	struct err why = c->move->why;
+
+	move_free(&c->move);
+	switch (place_fall_back(c, &why)) {
+	case PLACE_HERE:
+		begin(c);
+		break;
+	case PLACE_AWAY:
+		break;
+	case PLACE_NONE: /* any more */
+		client_close(c, &why, why.text);
+		break;
+	}
+}
+
 static void go(struct later *l)
 {
 	struct move *m = owner_of(l, struct move, go);
 
-	if (m->luggage)
+	if (m->falls)
+		fall(m->client);
+	else if (m->luggage)
 		arrived(m->client);
 	else
 		depart(m->client);
 }
 
-void place_go(struct client *c, struct worker *home, const char *org)
+static struct move *move_new(struct client *c, struct worker *to, const char *org)
 {
 	struct move *m = mem_make(struct move);
 
-	verify(!c->move && !c->server && home != c->worker);
+	verify(!c->move && !c->server);
 	m->client = c;
-	m->to = home;
+	m->to = to;
 	m->serial = c->worker->setup->conf->serial;
 	strcpy(m->org, org);
 	later_init(&m->go, go);
@@ -342,6 +406,13 @@ void place_go(struct client *c, struct worker *home, const char *org)
 		client_move(c, CLIENT_WAIT);
 	stream_pause(&c->stream);
 	loop_later(c->worker->loop, &m->go);
+	return m;
+}
+
+void place_go(struct client *c, struct worker *home, const char *org)
+{
+	verify(home != c->worker && !c->fallen_from);
+	move_new(c, home, org);
 }
 
 void place_stay(struct client *c)
@@ -362,6 +433,85 @@ void place_free(struct client *c)
 	c->pool = NULL;
 	if (pool)
 		leave_pool(c, pool);
+}
+
+/* ---- fallbacks ---- */
+
+static const char *fallback_of(const struct client *c)
+{
+	const struct conf_entry *e = target_entry(c->pool->target);
+	return e && e->prefer_replica ? e->fallback : NULL;
+}
+
+bool place_has_fallback(const struct client *c)
+{
+	return fallback_of(c) != NULL;
+}
+
+static void note_fallback(const struct client *c, const char *to, const struct err *why)
+{
+	static struct log_limit limit;
+	struct tally *entry = c->pool->target->entry;
+	struct who who;
+	char peer[ADDR_TEXT];
+
+	atomic_fetch_add_explicit(&entry->fallbacks, 1, memory_order_relaxed);
+	client_who(c, &who, peer);
+	log_limited(&limit, LOG_WARNING_, &who, "no replica serves entry %s, its transactions go to %s: %s", entry->name, to, why->text);
+}
+
+enum placed place_fall_back(struct client *c, const struct err *why)
+{
+	const char *to = fallback_of(c);
+	char org[ORG_ID_MOST + 1];
+	struct worker *home;
+	struct pool *pool;
+
+	if (!to)
+		return PLACE_NONE;
+	note_fallback(c, to, why);
+	strcpy(org, c->org->id);
+	pool = pool_of_entry(c, to, org, &home);
+	if (!pool) {
+		to = mem_str(to);
+		place_rise(c);
+		speak_visit_end(c);
+		move_new(c, home, org)->fallback = (char *)to;
+		return PLACE_AWAY;
+	}
+	pool_client_add(pool);
+	if (c->fallen_from) {
+		pool_client_drop(c->pool);
+	} else {
+		c->fallen_from = c->pool;
+		c->fallen_place = c->place;
+		c->place = PLACE_SETTLED;
+	}
+	place_enter(c, pool);
+	return PLACE_HERE;
+}
+
+void place_fall_soon(struct client *c, const struct err *why)
+{
+	struct move *m;
+
+	c->deadline_wait = c->deadline_notice = 0;
+	m = move_new(c, c->worker, c->org->id);
+	m->falls = true;
+	m->why = *why;
+}
+
+void place_rise(struct client *c)
+{
+	struct pool *pool = c->pool;
+
+	if (!c->fallen_from)
+		return;
+	place_enter(c, c->fallen_from);
+	c->fallen_from = NULL;
+	pool_client_drop(pool);
+	if (c->fallen_place > c->place)
+		c->place = c->fallen_place;
 }
 
 /* ---- reload ---- */
@@ -408,16 +558,10 @@ static void begin_again(struct client *c)
 	pool_give_up(&c->waiter);
 	throttle_leave(c);
 	c->deadline_wait = c->deadline_notice = 0;
+	place_rise(c);
 	speak_visit_end(c);
-	if (place_settle(c) != PLACE_HERE)
-		return;
-	client_move(c, CLIENT_IDLE);
-	if (c->welcome_due) {
-		client_welcome(c);
-		return;
-	}
-	link_idle(c);
-	stream_resume(&c->stream);
+	if (place_settle(c) == PLACE_HERE)
+		begin(c);
 }
 
 static void client_adopt(struct client *c)

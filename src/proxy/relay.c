@@ -888,6 +888,7 @@ void relay_cancel_waiting(struct client *c)
 	pool_give_up(&c->waiter);
 	throttle_leave(c);
 	place_stay(c);
+	place_rise(c);
 	speak_visit_end(c);
 	c->deadline_wait = c->deadline_notice = 0;
 	if (c->welcome_due || frame_peek(left.p, left.len, &f) != PARSE_OK) {

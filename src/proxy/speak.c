@@ -517,6 +517,16 @@ bool speak_may_run(const struct client *c, const uint8_t *sql, size_t len, struc
 	return err_set(err, "25001", "a comment names org \"%s\" in a transaction of org \"%s\"", id, c->org->id);
 }
 
+static void begin_visit(struct client *c, struct org *org, struct pool *pool)
+{
+	speak_of(c)->home = c->org;
+	c->speak->home_pool = c->pool;
+	c->speak->home_place = c->place;
+	c->place = PLACE_SETTLED;
+	pool_client_add(pool);
+	enter(c, org, pool);
+}
+
 enum spoken speak_visit(struct client *c, const uint8_t *p, const struct frame *f, uint32_t *used, uint32_t *want)
 {
 	char id[ORG_ID_MOST + 1];
@@ -544,13 +554,16 @@ enum spoken speak_visit(struct client *c, const uint8_t *p, const struct frame *
 		place_go(c, home, id);
 		return SPOKEN_AWAY;
 	}
-	speak_of(c)->home = c->org;
-	c->speak->home_pool = c->pool;
-	c->speak->home_place = c->place;
-	c->place = PLACE_SETTLED;
-	pool_client_add(pool);
-	enter(c, org, pool);
+	begin_visit(c, org, pool);
 	return SPOKEN_NOT;
+}
+
+void speak_visit_here(struct client *c, const char *id, struct pool *pool)
+{
+	bool listed = strcmp(id, "default") == 0 || conf_org(c->worker->setup->conf, id);
+
+	begin_visit(c, org_of(id, 0), pool);
+	atomic_store(&c->org->listed, listed);
 }
 
 bool speak_is_visiting(const struct client *c)

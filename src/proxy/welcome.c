@@ -149,6 +149,7 @@ void client_welcome(struct client *c)
 		client_move(c, CLIENT_IDLE);
 	c->start_bits = c->gucs.set;
 	send_welcome(c);
+	place_rise(c);
 	link_idle(c);
 	stream_resume(&c->stream);
 }

@@ -319,6 +319,35 @@ static void a_fallback_must_be_an_entry(void **state)
 	refuses("[databases]\na = host=h fallback=none\n", "test.ini:2: [databases] a: fallback \"none\" is no entry\n");
 }
 
+#define CLUSTERS "[clusters]\nmain = primary=h replicas=i,j:5433 breaker=off\nsole = primary=h\n[databases]\n"
+
+static void a_read_pool_has_replicas_or_a_fallback(void **state)
+{
+	struct conf *c = loads(CLUSTERS "app = cluster=main\nread = cluster=main prefer=replica fallback=app\nalso = cluster=main prefer=replica\nlast = cluster=sole prefer=replica fallback=read\n");
+
+	(void)state;
+	assert_true(conf_entry(c, "read")->prefer_replica);
+	assert_string_equal(conf_entry(c, "read")->fallback, "app");
+	assert_null(conf_entry(c, "also")->fallback);
+	assert_int_equal(conf_entry(c, "read")->cluster->n_replicas, 2);
+	conf_drop(&c);
+	refuses(CLUSTERS "a = cluster=sole prefer=replica\n", "test.ini:5: [databases] a: prefer=replica: cluster \"sole\" has no replicas=, and there is no fallback=\n");
+	refuses(CLUSTERS "a = host=h prefer=replica\n", "test.ini:5: [databases] a: prefer=replica: cluster \"h:5432\" has no replicas=, and there is no fallback=\n");
+	refuses(CLUSTERS "app = cluster=main\nc = cluster=main fallback=app\n", "test.ini:6: [databases] c: fallback= has no meaning without prefer=replica\n");
+}
+
+static void fallbacks_do_not_come_round(void **state)
+{
+	struct conf_report r = {0};
+	struct conf *c;
+
+	(void)state;
+	refuses(CLUSTERS "a = cluster=main prefer=replica fallback=a\n", "test.ini:5: [databases] a: fallback \"a\" leads back to where it came from\n");
+	c = conf_load_text(CLUSTERS "a = cluster=main prefer=replica fallback=b\nb = cluster=main prefer=replica fallback=a\n", &r);
+	assert_null(c);
+	conf_report_free(&r);
+}
+
 static void a_long_password_is_whole(void **state)
 {
 	static char text[70000];
@@ -355,6 +384,8 @@ int main(void)
 		cmocka_unit_test(a_name_may_have_63_bytes),
 		cmocka_unit_test(the_star_line_makes_entries),
 		cmocka_unit_test(a_fallback_must_be_an_entry),
+		cmocka_unit_test(a_read_pool_has_replicas_or_a_fallback),
+		cmocka_unit_test(fallbacks_do_not_come_round),
 		cmocka_unit_test(a_long_password_is_whole),
 	};
 

@@ -112,8 +112,6 @@ static void what_is_not_built_is_named_in_a_warning(void **state)
 				       "test.ini:4: log_format is not built yet and has no effect\n"
 				       "test.ini:5: auth_hba_file is not built yet and has no effect\n"
 				       "test.ini:22: [clusters] control is not built yet and has no effect\n"
-				       "test.ini:12: [databases] prefer is not built yet and has no effect\n"
-				       "test.ini:12: [databases] fallback is not built yet and has no effect\n"
 				       "test.ini:19: [peers] is not built yet and has no effect (nor on 1 further lines)\n");
 
 	(void)state;
