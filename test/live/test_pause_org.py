@@ -152,9 +152,14 @@ def test_pausing_again_and_again_under_load_costs_no_error(pg, pooler, workers):
 	load = start_pgbench(weir, "begin;\nselect 1;\nend;\n", clients=8, seconds=2,
 	                     database="dbname=app options='-c org_id=acme'")
 
+	def done():
+		return weir.show("ORGS", org="acme")[0]["total_xacts"] if weir.show("ORGS", org="acme") else 0
+
 	def pause():
 		weir.admin("PAUSE ORG acme")
 		assert pg.count("datname = 'app' and state <> 'idle'") == 0
+		before = done()
 		weir.admin("RESUME ORG acme")
+		until("it goes on", lambda: load.poll() is not None or done() > before + 20, 5)
 
 	assert watch(load, pause) > 3
