@@ -12,6 +12,7 @@ import pytest
 from rig.limits import limit, until
 from rig.load import start_pgbench
 from rig.postgres import BIN, superuser
+from rig.raw import ServerError
 
 pytestmark = [pytest.mark.usefixtures("clean"), pytest.mark.pgweir("routes")]
 
@@ -57,78 +58,128 @@ class Walk:
 		return done
 
 
-@pytest.mark.parametrize("workers", [1, 4])
-def test_the_walk_through_moves_an_org_under_load_there_and_back(own_pg, pooler, workers):
-	old, new = own_pg(), own_pg()
-	old.sql("create schema acme", dbname="app")
-	old.sql("create table acme.orders (id bigserial primary key, at int)", dbname="app")
-	old.sql("grant all on schema acme to public", dbname="app")
-	old.sql("grant all on all tables in schema acme to public", dbname="app")
-	old.sql("grant all on all sequences in schema acme to public", dbname="app")
-	weir = pooler(settings={"workers": workers}, databases={}, start=False)
-	walk = Walk(weir, old, new)
-	weir.settings.update({"state_dir": weir.folder, "hot_period": 1})
-	weir.databases = dict([walk.config("app = host=10.0.0.1 dbname=app")])
-	weir.orgs = dict(walk.config(line) for line in ("* = pool_size=5", "acme = pool_size=20"))
-	weir.start()
-	script = "begin;\ninsert into acme.orders (at) values (current_setting('port')::int);\nselect 1;\nend;\n"
-	load = start_pgbench(weir, script, clients=8, seconds=12, database="dbname=app options='-c org_id=acme'", more=["-j", "8"])
-	rest = start_pgbench(weir, "select 1;\n", clients=4, seconds=12)
+@pytest.fixture
+def start(own_pg, pooler):
+	def make(workers):
+		old, new = own_pg(), own_pg()
+		for line in ["create schema acme", "create table acme.orders (id bigserial primary key, at int)",
+		             "grant all on schema acme to public", "grant all on all tables in schema acme to public",
+		             "grant all on all sequences in schema acme to public"]:
+			old.sql(line, dbname="app")
+		weir = pooler(databases={}, settings={"workers": workers, "hot_period": 1}, start=False)
+		weir.settings["state_dir"] = weir.folder
+		walk = Walk(weir, old, new)
+		weir.databases = dict([walk.config("app = host=10.0.0.1 dbname=app")])
+		weir.orgs = dict(walk.config(line) for line in ("* = pool_size=5", "acme = pool_size=20"))
+		weir.start()
+		return walk
 
-	def orders(server):
-		return server.value("select count(*) from acme.orders", dbname="app")
+	return make
 
-	def goes_on_at(server):
-		before = orders(server)
-		until("the org goes on", lambda: orders(server) > before + 20, 10)
 
-	goes_on_at(old)
-	# 1. find
+def orders(server):
+	return server.value("select count(*) from acme.orders", dbname="app")
+
+
+def load_on(weir, script):
+	"""The org at work, and the others."""
+	org = start_pgbench(weir, script, clients=8, seconds=12, database="dbname=app options='-c org_id=acme'", more=["-j", "8"])
+	return [org, start_pgbench(weir, "select 1;\n", clients=4, seconds=12)]
+
+
+def ended_well(benches):
+	for bench in benches:
+		said, _ = bench.communicate(timeout=limit(30))
+		assert bench.returncode == 0 and "aborted" not in said, said
+
+
+def goes_on_at(server):
+	before = orders(server)
+	until("the org writes there", lambda: orders(server) > before + 20, 10)
+
+
+def make_the_new_place(walk):
 	walk.says("SHOW HOT_ORGS")
-	until("it is measured", lambda: weir.show("HOT_ORGS", org="acme"), 10)
-	# 2. make the new place
+	until("it is measured", lambda: walk.weir.show("HOT_ORGS", org="acme"), 10)
 	walk.shell("pg_dumpall -h 10.0.0.1 -U postgres --roles-only | psql -h 10.0.1.1 -U postgres")
 	walk.says("createdb -h 10.0.1.1 -U postgres app")  # the rig's has it
-	weir.databases.update([walk.config("app_acme = host=10.0.1.1 dbname=app")])
-	weir.write()
+	walk.weir.databases.update([walk.config("app_acme = host=10.0.1.1 dbname=app")])
+	walk.weir.write()
 	walk.console("RELOAD")
-	assert int(weir.raw("app_acme", seconds=limit(10)).value("show port")) == new.port
-	# 3. hold, 4. copy
-	walk.console("PAUSE ORG acme")
-	copied = orders(old)
-	done = walk.shell("pg_dump -h 10.0.0.1 -U postgres --schema=acme app | psql -h 10.0.1.1 -U postgres -v ON_ERROR_STOP=1 -1 app")
+	assert int(walk.weir.raw("app_acme", seconds=limit(10)).value("show port")) == walk.servers[NEW].port
+
+
+def copy(walk, source, target):
+	done = walk.shell(f"pg_dump -h {source} -U postgres --schema=acme app | psql -h {target} -U postgres -v ON_ERROR_STOP=1 -1 app")
 	assert done.returncode == 0, done.stderr
-	assert orders(old) == orders(new) == copied
-	# 5. reroute
-	weir.routes = dict([walk.config("acme = org=acme entry=app to=app_acme")])
-	weir.write()
+	assert orders(walk.servers[source]) == orders(walk.servers[target])
+
+
+def reroute(walk):
+	walk.weir.routes = dict([walk.config("acme = org=acme entry=app to=app_acme")])
+	walk.weir.write()
 	walk.console("RELOAD")
 	walk.console("RESUME ORG acme")
-	goes_on_at(new)
-	# 6. verify
-	row, = walk.console("SHOW ROUTES")
-	assert row["old_running"] == 0 and row["clients"] >= 1
-	until("it has no other pool", lambda: {pool["database"] for pool in weir.show("POOLS", org="acme")} == {"app_acme"}, 5)
+
+
+def verify(walk, written):
+	walk.says("SHOW ROUTES")
+	until("nothing runs at the old place", lambda: [row["old_running"] for row in walk.weir.show("ROUTES")] == [0], 5)
+	assert walk.weir.show("ROUTES")[0]["clients"] >= 1
+	until("it has no other pool", lambda: {pool["database"] for pool in walk.weir.show("POOLS", org="acme")} == {"app_acme"}, 5)
 	walk.sql(OLD, "SELECT relname, n_tup_ins + n_tup_upd + n_tup_del FROM pg_stat_user_tables WHERE schemaname = 'acme'")
-	assert orders(old) == copied
-	# 7. going back
+	assert orders(walk.servers[OLD]) == written
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_the_walk_through_moves_an_org_that_writes_there_and_back(start, workers):
+	walk = start(workers)
+	weir, old, new = walk.weir, walk.servers[OLD], walk.servers[NEW]
+	load = load_on(weir, "begin;\ninsert into acme.orders (at) values (current_setting('port')::int);\nselect 1;\nend;\n")
+	goes_on_at(old)
+	make_the_new_place(walk)
+	walk.says("FREEZE ORG acme")  # the other way, see below
 	walk.console("PAUSE ORG acme")
-	copied = orders(new)
+	written = orders(old)
+	copy(walk, OLD, NEW)
+	reroute(walk)
+	goes_on_at(new)
+	verify(walk, written)
+	walk.console("PAUSE ORG acme")
 	walk.sql(OLD, "ALTER SCHEMA acme RENAME TO acme_before")
-	done = walk.shell("pg_dump -h 10.0.1.1 -U postgres --schema=acme app | psql -h 10.0.0.1 -U postgres -v ON_ERROR_STOP=1 -1 app")
-	assert done.returncode == 0, done.stderr
-	assert orders(old) == copied
+	copy(walk, NEW, OLD)
+	written = orders(new)
 	weir.routes = {}
 	weir.write()
 	walk.console("RELOAD")
 	walk.console("RESUME ORG acme")
 	goes_on_at(old)
-	assert orders(new) == copied
-	for bench in (load, rest):
-		said, _ = bench.communicate(timeout=limit(30))
-		assert bench.returncode == 0 and "aborted" not in said, said
+	assert orders(new) == written
+	ended_well(load)
 	places = old.sql("select at, count(*) from acme.orders group by at", dbname="app")
 	assert {at for at, _ in places} == {old.port, new.port}
-	# 8. clean up
 	walk.sql(OLD, "DROP SCHEMA acme CASCADE")
 	assert walk.left == []
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_frozen_org_reads_through_the_move_and_its_writes_are_refused(start, workers):
+	walk = start(workers)
+	weir, old, new = walk.weir, walk.servers[OLD], walk.servers[NEW]
+	load = load_on(weir, "select count(*) from acme.orders;\n")
+	writer = weir.raw(params={"x-org-id": "acme"}, seconds=limit(10))
+	write = "insert into acme.orders (at) values (current_setting('port')::int)"
+	for _ in range(30):
+		writer.query(write)
+	make_the_new_place(walk)
+	walk.console("FREEZE ORG acme")
+	with pytest.raises(ServerError) as refused:
+		writer.query(write)
+	assert refused.value.sqlstate == "25006"
+	copy(walk, OLD, NEW)
+	assert orders(new) == 30
+	reroute(walk)
+	writer.query(write)
+	assert orders(new) == 31
+	verify(walk, 30)
+	ended_well(load)
