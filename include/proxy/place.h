@@ -26,6 +26,12 @@ enum placed {
 };
 /* A client without a server goes to its own place. */
 enum placed place_settle(struct client *c);
+/* It has parted from its server, and nothing more is done for it in this call: if a reload has moved it, it goes now. */
+static inline void place_rest(struct client *c)
+{
+	if (__builtin_expect(c->place == PLACE_NOW, 0))
+		place_settle(c);
+}
 /* It goes to where that org is served, for one transaction: the message at the front is looked at again there. */
 void place_go(struct client *c, struct worker *home, const char *org);
 void place_stay(struct client *c);     /* it does not go after all, as it has something to do here first */

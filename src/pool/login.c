@@ -638,8 +638,8 @@ static void host_add(struct login *g, const struct conf_host *h)
 	g->hosts[g->n_hosts++] = (struct login_host){mem_str(h->host), h->port};
 }
 
-/* For a read pool the replicas that may serve. Else the one that the probes have found, or all under primary=. The tag of the server is what was read before: when that is no longer so, it is
- * closed again. */
+/* For a read pool the replicas that may serve. Else the one that the probes have found, or all under primary=. The tag of the server is what was
+ * read before: when that is no longer so, it is closed again. */
 static void hosts_choose(struct login *g, const struct conf_entry *e)
 {
 	const struct conf_cluster *c = e->cluster;

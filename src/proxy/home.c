@@ -1,5 +1,5 @@
-/* Homes, and the journeys of clients: one at login, and later ones where its place moves (proxy/place). In transit it is on nobody's list and has no timer: whoever walks a worker's clients
- * at that moment does not see it, and the mail is the only one that holds it. */
+/* Homes, and the journeys of clients: one at login, and more where its place moves (proxy/place). In transit it is on nobody's list and has
+ * no timer: whoever walks a worker's clients at that moment does not see it, and the mail is the only one that holds it. */
 #include "proxy/home.h"
 
 #include "base/mem.h"

@@ -12,6 +12,7 @@
 
 #include "proxy/link.h"
 #include "proxy/parcel.h"
+#include "proxy/place.h"
 #include "proxy/relay.h"
 #include "proxy/speak.h"
 #include "proxy/sweep.h"
@@ -597,12 +598,14 @@ static void answered(struct client *c, bool all)
 	if (c->loaded)
 		s->stale = true; /* nothing unloads a library */
 	stream_resume(&c->stream);
-	if (ties)
+	if (ties) {
 		link_stay(c);
-	else if (all)
+	} else if (all) {
 		link_part(c);
-	else
+		place_rest(c);
+	} else {
 		c->may_part = true;
+	}
 }
 
 #define ASKS_MOST 5

@@ -314,8 +314,6 @@ void link_part(struct client *c)
 	link_parted(c);
 	stream_resume(&s->stream);
 	server_release(s);
-	if (c->place == PLACE_NOW)
-		place_settle(c);
 }
 
 /* ---- statements that are gone ---- */

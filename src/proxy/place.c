@@ -361,21 +361,14 @@ static void depart(struct client *c)
 	home_go(c, m->to, arrived);
 }
 
+/* Where a reload has just taken the fallback away, it asks its pool once more. */
 static void fall(struct client *c)
 {
 	struct err why = c->move->why;
 
 	move_free(&c->move);
-	switch (place_fall_back(c, &why)) {
-	case PLACE_HERE:
+	if (place_fall_back(c, &why) != PLACE_AWAY)
 		begin(c);
-		break;
-	case PLACE_AWAY:
-		break;
-	case PLACE_NONE: /* any more */
-		client_close(c, &why, why.text);
-		break;
-	}
 }
 
 static void go(struct later *l)
@@ -472,6 +465,7 @@ enum placed place_fall_back(struct client *c, const struct err *why)
 	note_fallback(c, to, why);
 	strcpy(org, c->org->id);
 	pool = pool_of_entry(c, to, org, &home);
+	verify(home);
 	if (!pool) {
 		to = mem_str(to);
 		place_rise(c);
@@ -568,8 +562,12 @@ static void client_adopt(struct client *c)
 {
 	const struct conf *conf = c->worker->setup->conf;
 
-	if (!c->pool || c->move)
-		return; /* it logs in, or looks for its place when it arrives */
+	if (!c->pool)
+		return; /* it logs in */
+	if (c->move) {
+		c->place = PLACE_NOW; /* it looks for its place when it arrives, or when it has been served from a fallback */
+		return;
+	}
 	note_name(c);
 	note_stray(c);
 	if (!conf->star && !conf_entry(conf, c->database))

@@ -120,6 +120,7 @@ static void part_or_stay(struct client *c)
 	switch (inventory_next(c)) {
 	case INVENTORY_PART:
 		link_part(c);
+		place_rest(c);
 		return;
 	case INVENTORY_STAY:
 		link_stay(c);

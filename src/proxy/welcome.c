@@ -126,9 +126,10 @@ void client_welcome(struct client *c)
 	struct err err;
 
 	verify_here(c->worker->loop);
-	if (c->move) {
-		c->welcome_due = true; /* a reload has moved it: it is welcomed there */
-		return;
+	if (c->place == PLACE_NOW) { /* a reload has moved it: it is welcomed there */
+		c->welcome_due = true;
+		if (place_settle(c) != PLACE_HERE)
+			return;
 	}
 	c->welcome_due = false;
 	if (!c->pool && !join_pool(c)) {

@@ -459,6 +459,32 @@ def test_one_connection_for_a_hundred_orgs_at_two_places(pg, two, workers):
 	in_threads(*(lambda c=c, n=n: tour(c, n % 2) for n, c in enumerate(clients)))
 
 
+# --- with a fence
+
+@WORKERS
+def test_a_transaction_that_a_fence_ends_goes_on_at_the_new_place(pg, two, workers):
+	"""Server and place are taken away between two messages of one client."""
+	weir = two(settings={"workers": workers}, orgs={"acme": ""},
+	           clusters={"main": f"primary={pg.host}:{pg.port} probe_interval=0.1"},
+	           databases={"app": "cluster=main dbname=app"})
+	clients = [weir.raw(params=ORG) for _ in range(2)]
+	for client in clients:
+		until("it is served", lambda client=client: client.value("show port") == str(pg.port), 5)
+	clients[0].query("begin")
+	clients[0].query("insert into t values (1)")
+	clients[1].query("begin read only")
+	weir.admin("FENCE main")
+	move(weir)
+	with pytest.raises(ServerError) as told:
+		clients[0].query("select 1")
+	assert told.value.sqlstate == "40001"
+	assert port(clients[0]) == weir.other.port
+	clients[1].send(Q("commit"))
+	clients[1].read_ready()
+	assert port(clients[1]) == weir.other.port
+	assert weir.is_alive()
+
+
 # --- SHOW ROUTES
 
 def route(weir, name="acme"):
