@@ -83,13 +83,13 @@ def orders(server):
 
 def load_on(weir, script):
 	"""The org at work, and the others."""
-	org = start_pgbench(weir, script, clients=8, seconds=12, database="dbname=app options='-c org_id=acme'", more=["-j", "8"])
-	return [org, start_pgbench(weir, "select 1;\n", clients=4, seconds=12)]
+	org = start_pgbench(weir, script, clients=8, seconds=int(limit(18)), database="dbname=app options='-c org_id=acme'", more=["-j", "8"])
+	return [org, start_pgbench(weir, "select 1;\n", clients=4, seconds=int(limit(18)))]
 
 
 def ended_well(benches):
 	for bench in benches:
-		said, _ = bench.communicate(timeout=limit(30))
+		said, _ = bench.communicate(timeout=limit(40))
 		assert bench.returncode == 0 and "aborted" not in said, said
 
 
@@ -162,9 +162,8 @@ def test_the_walk_through_moves_an_org_that_writes_there_and_back(start, workers
 	assert walk.left == []
 
 
-@pytest.mark.parametrize("workers", [1, 4])
-def test_a_frozen_org_reads_through_the_move_and_its_writes_are_refused(start, workers):
-	walk = start(workers)
+def test_a_frozen_org_reads_through_the_move_and_its_writes_are_refused(start):
+	walk = start(4)
 	weir, old, new = walk.weir, walk.servers[OLD], walk.servers[NEW]
 	load = load_on(weir, "select count(*) from acme.orders;\n")
 	writer = weir.raw(params={"x-org-id": "acme"}, seconds=limit(10))

@@ -551,5 +551,5 @@ def test_a_broken_file_of_uses_is_told_and_nothing_is_taken_from_it(pg, two):
 	weir.settings["state_dir"] = weir.folder
 	process.write_file(f"{weir.folder}/routes", "pgweir routes 1\nrubbish\n")
 	weir.start()
-	assert "routes is broken" in weir.log()
+	weir.wait_log("routes is broken")
 	assert route(weir)["old_quiet_seconds"] <= 2
