@@ -95,8 +95,9 @@ static bool stands_before(const uint8_t *sql, const uint8_t *at, const char *wor
 
 	if ((size_t)(at - sql) < len)
 		return false;
+	at -= len;
 	for (size_t i = 0; i < len; i++)
-		if ((at[i - len] | 0x20) != (uint8_t)word[i])
+		if ((at[i] | 0x20) != (uint8_t)word[i])
 			return false;
 	return true;
 }
