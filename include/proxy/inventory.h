@@ -18,8 +18,10 @@ bool inventory_reads(const struct client *c);
 bool inventory_may(const uint8_t *sql, size_t len);
 /* The text is about to go to the client's server. False: it must not, err says why (session_features=reject, max_pinned). */
 bool inventory_note(struct client *c, const uint8_t *sql, size_t len, struct err *err);
-/* A value that is bound to a text which sets names that are not told: it may be one. False: not the client's to set. */
-bool inventory_note_value(struct client *c, const uint8_t *value, size_t len, struct err *err);
+/* The values that are bound to a text which sets names that are not told: they may be such. p: what stands behind the names of a Bind and the
+ * OID of a FunctionCall, format codes and values. False: not the client's to set. */
+bool inventory_note_values(struct client *c, const uint8_t *p, const uint8_t *end, struct err *err);
+#define VALUES_MOST (64 * 1024) /* bytes: the values of a larger message are not looked at */
 /* Of this text the rest passes unread: from now on the tags tell. */
 void inventory_note_unread(struct client *c);
 void inventory_note_tag(struct client *c, const uint8_t *tag, size_t len); /* a CommandComplete's body */

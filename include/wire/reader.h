@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/buf.h"
 
@@ -21,3 +22,11 @@ const char *read_str(struct reader *r);          /* up to its NUL; "" after an e
 struct span read_bytes(struct reader *r, size_t n);
 static inline size_t reader_left(const struct reader *r) { return (size_t)(r->end - r->p); }
 static inline bool reader_done(const struct reader *r) { return !r->bad && r->p == r->end; }
+/* Where the text at p ends: its NUL, NULL if there is none in len bytes. Mostly a name is empty. */
+static inline const uint8_t *str_end(const uint8_t *p, size_t len) { return len && *p == 0 ? p : memchr(p, 0, len); }
+/* A command tag, which stands in CommandComplete and perhaps goes on with a count. */
+static inline bool tag_is(const uint8_t *tag, size_t len, const char *what)
+{
+	size_t n = strlen(what);
+	return len >= n && memcmp(tag, what, n) == 0;
+}

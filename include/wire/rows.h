@@ -25,4 +25,3 @@ void row_text(struct row *r, const char *text); /* NULL: SQL null */
 void row_int(struct row *r, int64_t v);
 void row_null(struct row *r);
 void row_end(struct row *r);
-void rows_done(struct buf *b, const char *tag); /* CommandComplete */

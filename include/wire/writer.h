@@ -20,4 +20,10 @@ void msg_auth(struct buf *b, uint32_t code, const void *p, size_t n); /* Authent
 void msg_parameter(struct buf *b, const char *name, const char *value);
 void msg_key(struct buf *b, uint32_t pid, uint32_t key); /* BackendKeyData */
 void msg_query(struct buf *b, const char *sql);
+void msg_complete(struct buf *b, const char *tag);       /* CommandComplete */
+/* Extended query (chapter 55.7). */
+void msg_parse(struct buf *b, const char *name, const void *body, size_t len); /* body: the query, its NUL, and the types with their count */
+void msg_bind(struct buf *b, const char *portal, const char *statement);       /* no values, results in text */
+void msg_object(struct buf *b, uint8_t type, char what, const char *name);     /* Describe and Close; what: S or P */
+void msg_execute(struct buf *b, const char *portal);                           /* all rows */
 void msg_startup_head(struct buf *b, uint32_t version); /* then msg_str pairs, msg_u8 0, msg_end(b, begun): begun is b->len before this call */

@@ -19,7 +19,7 @@ enum takes { TAKES_NONE, TAKES_MAYBE, TAKES_ONE, TAKES_MORE, TAKES_VALUE, TAKES_
 
 static void done(struct console *k, const char *tag)
 {
-	rows_done(&k->out, tag);
+	msg_complete(&k->out, tag);
 }
 
 /* The text may be anything, and of any length; the first of it says enough. */

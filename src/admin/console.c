@@ -122,7 +122,7 @@ void errand_end(struct errand *e, const struct err *err)
 		if (err)
 			console_fail_err(k, err);
 		else if (e->tag[0])
-			rows_done(&k->out, e->tag);
+			msg_complete(&k->out, e->tag);
 	}
 	errand_free(e);
 	if (k && !k->running)

@@ -71,7 +71,7 @@ static void help(struct console *k)
 	buf_add_u8(&detail, 0);
 	report_write(&k->out, 'N', &(struct report){.severity = "NOTICE", .sqlstate = "00000", .text = "Console usage", .detail = (const char *)detail.p});
 	buf_free(&detail);
-	rows_done(&k->out, "SHOW");
+	msg_complete(&k->out, "SHOW");
 }
 
 /* ---- tables ---- */
@@ -120,7 +120,7 @@ static void table(struct console *k, const struct show *s)
 	if (!s->ask) {
 		head(k, s);
 		s->tell(NULL, &k->out);
-		rows_done(&k->out, "SHOW");
+		msg_complete(&k->out, "SHOW");
 		return;
 	}
 	struct errand *e = errand_begin(k, "SHOW");
@@ -141,7 +141,7 @@ static void table_by(struct console *k, const struct show *s, const char *by)
 	if (rows.len)
 		buf_add(&k->out, rows.p, rows.len);
 	buf_free(&rows);
-	rows_done(&k->out, "SHOW");
+	msg_complete(&k->out, "SHOW");
 }
 
 static bool fake(struct console *k, const char *name)
@@ -155,7 +155,7 @@ static bool fake(struct console *k, const char *name)
 		row_begin(&r, &k->out, 1);
 		row_text(&r, fakes[i].value);
 		row_end(&r);
-		rows_done(&k->out, "SHOW");
+		msg_complete(&k->out, "SHOW");
 		return true;
 	}
 	return false;

@@ -115,42 +115,20 @@ static void write_text(struct buf *out, const char *name)
 	buf_add(out, "\"", 2);
 }
 
-static void write_object(struct buf *out, uint8_t type, uint8_t what, const char *name)
-{
-	size_t begun = msg_begin(out, type);
-
-	msg_u8(out, what);
-	msg_str(out, name);
-	msg_end(out, begun);
-}
-
-static void write_execute(struct buf *out, const char *portal)
-{
-	size_t begun = msg_begin(out, 'E');
-
-	msg_str(out, portal);
-	msg_u32(out, 0);
-	msg_end(out, begun);
-}
-
 void deallocate_write(struct buf *out, const struct portal *p)
 {
 	static const char own[] = "PGWEIR_deallocates";
 	size_t begun;
 
-	write_object(out, 'D', 'P', p->name);
+	msg_object(out, 'D', 'P', p->name);
 	begun = msg_begin(out, 'P');
 	msg_str(out, own);
 	write_text(out, p->deallocates);
 	msg_bytes(out, "\0\0", 2); /* no types */
 	msg_end(out, begun);
-	begun = msg_begin(out, 'B');
-	msg_str(out, own);
-	msg_str(out, own);
-	msg_bytes(out, "\0\0\0\0\0\0", 6); /* no formats, no values */
-	msg_end(out, begun);
-	write_object(out, 'C', 'S', own);
-	write_execute(out, own);
-	write_object(out, 'C', 'P', own);
-	write_execute(out, p->name);
+	msg_bind(out, own, own);
+	msg_object(out, 'C', 'S', own);
+	msg_execute(out, own);
+	msg_object(out, 'C', 'P', own);
+	msg_execute(out, p->name);
 }

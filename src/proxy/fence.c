@@ -6,9 +6,9 @@
 
 #include "cluster/fence.h"
 #include "proxy/deallocate.h"
+#include "proxy/expect.h"
 #include "proxy/inventory.h"
 #include "proxy/link.h"
-#include "proxy/parcel.h"
 #include "proxy/relay.h"
 #include "proxy/worker.h"
 #include "sql/touch.h"
@@ -16,11 +16,6 @@
 #include "wire/report.h"
 #include "wire/sqlstate.h"
 #include "wire/writer.h"
-
-static struct buf *to_server(struct client *c)
-{
-	return parcel_made(c->worker->to_server);
-}
 
 static struct cluster *cluster_at(const struct client *c)
 {
@@ -272,31 +267,16 @@ static void open_by_query(struct client *c)
 /* Among the client's extended messages a simple query would drop the statement it has just parsed; and its unnamed portal must stay, too. */
 static void open_by_names(struct client *c)
 {
+	static const char begin[] = "BEGIN READ ONLY\0\0"; /* no types */
 	struct buf *out = to_server(c);
-	size_t begun = msg_begin(out, 'C');
 
-	msg_u8(out, 'S');
-	msg_str(out, OUR_BLOCK);
-	msg_end(out, begun);
+	msg_object(out, 'C', 'S', OUR_BLOCK);
 	ours(c, REPLY_CLOSE);
-	begun = msg_begin(out, 'P');
-	msg_str(out, OUR_BLOCK);
-	msg_str(out, "BEGIN READ ONLY");
-	msg_u16(out, 0);
-	msg_end(out, begun);
+	msg_parse(out, OUR_BLOCK, begin, sizeof(begin));
 	ours(c, REPLY_PARSE);
-	begun = msg_begin(out, 'B');
-	msg_str(out, OUR_BLOCK);
-	msg_str(out, OUR_BLOCK);
-	msg_u16(out, 0);
-	msg_u16(out, 0);
-	msg_u16(out, 0);
-	msg_end(out, begun);
+	msg_bind(out, OUR_BLOCK, OUR_BLOCK);
 	ours(c, REPLY_BIND);
-	begun = msg_begin(out, 'E');
-	msg_str(out, OUR_BLOCK);
-	msg_u32(out, 0);
-	msg_end(out, begun);
+	msg_execute(out, OUR_BLOCK);
 	ours(c, REPLY_EXECUTE);
 }
 

@@ -233,7 +233,7 @@ bool inventory_note(struct client *c, const uint8_t *sql, size_t len, struct err
 	return true;
 }
 
-bool inventory_note_value(struct client *c, const uint8_t *value, size_t len, struct err *err)
+static bool note_value(struct client *c, const uint8_t *value, size_t len, struct err *err)
 {
 	struct reading r = {c, err, false, false};
 	char name[64];
@@ -246,15 +246,23 @@ bool inventory_note_value(struct client *c, const uint8_t *value, size_t len, st
 	return !r.refused;
 }
 
+bool inventory_note_values(struct client *c, const uint8_t *p, const uint8_t *end, struct err *err)
+{
+	struct reader r = reader_of(p, (size_t)(end - p));
+
+	read_bytes(&r, 2u * read_u16(&r));
+	for (uint16_t n = read_u16(&r); n > 0 && !r.bad; n--) {
+		uint32_t len = read_u32(&r);
+		struct span value = read_bytes(&r, len == UINT32_MAX ? 0 : len);
+		if (!note_value(c, value.p, value.len, err))
+			return false;
+	}
+	return true;
+}
+
 void inventory_note_unread(struct client *c)
 {
 	c->unread_text = true;
-}
-
-static bool tag_is(const uint8_t *tag, size_t len, const char *what)
-{
-	size_t n = strlen(what);
-	return len >= n && memcmp(tag, what, n) == 0;
 }
 
 void inventory_note_tag(struct client *c, const uint8_t *tag, size_t len)

@@ -8,6 +8,7 @@
 #include "proxy/sweep.h"
 #include "proxy/welcome.h"
 #include "proxy/worker.h"
+#include "wire/reader.h"
 #include "wire/report.h"
 #include "wire/sqlstate.h"
 #include "wire/writer.h"
@@ -339,12 +340,6 @@ void link_statements_gone(struct client *c)
 	stmt_set_clear(&s->stmts);
 	for (uint32_t i = 0; i < s->replies.count; i++)
 		still_to_come(s, replies_at(&s->replies, i));
-}
-
-static bool tag_is(const uint8_t *tag, size_t len, const char *what)
-{
-	size_t n = strlen(what);
-	return len >= n && memcmp(tag, what, n) == 0;
 }
 
 void link_note_tag(struct client *c, const uint8_t *tag, size_t len)

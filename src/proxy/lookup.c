@@ -308,16 +308,8 @@ static void add_question(struct lookup *l, struct buf *b)
 	msg_u16(b, 0); /* results in text */
 	msg_end(b, at);
 
-	at = msg_begin(b, 'D');
-	msg_u8(b, 'P');
-	msg_str(b, "");
-	msg_end(b, at);
-
-	at = msg_begin(b, 'E');
-	msg_str(b, "");
-	msg_u32(b, 0);
-	msg_end(b, at);
-
+	msg_object(b, 'D', 'P', "");
+	msg_execute(b, "");
 	msg_empty(b, 'S');
 	l->readies++;
 }

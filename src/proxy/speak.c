@@ -10,7 +10,7 @@
 
 #include "proxy/fence.h"
 #include "proxy/greet.h"
-#include "proxy/inspect.h"
+#include "proxy/prepared.h"
 #include "proxy/link.h"
 #include "proxy/parcel.h"
 #include "proxy/place.h"
@@ -238,9 +238,7 @@ static bool obey(struct client *c, const uint8_t *sql, size_t len)
 	}
 	if (strcasecmp(st.name, NAME_SETTING) == 0)
 		set_name(c, st.value);
-	size_t begun = msg_begin(to_client(c), 'C');
-	msg_str(to_client(c), "SET");
-	msg_end(to_client(c), begun);
+	msg_complete(to_client(c), "SET");
 	return true;
 }
 
@@ -300,7 +298,7 @@ static enum spoken say_parse(struct client *c, const uint8_t *body, const struct
 	if (name_len) {
 		struct err err;
 		if (c->worker->setup->conf->set.max_prepared_statements == 0 || stmt_name_find(&c->stmts, (const char *)body)
-		    || !inspect_may_name(c, (const char *)body, left, &err))
+		    || !prepared_may_name(c, (const char *)body, left, &err))
 			return SPOKEN_NOT;
 		struct stmt *st = stmt_of(&c->worker->stmt_book, sql, left, 0);
 		st->touches = st->changes_org = true;

@@ -90,10 +90,3 @@ void row_end(struct row *r)
 	verify(r->filled == r->n);
 	msg_end(r->buf, r->begun);
 }
-
-void rows_done(struct buf *b, const char *tag)
-{
-	size_t begun = msg_begin(b, 'C');
-	msg_str(b, tag);
-	msg_end(b, begun);
-}

@@ -109,6 +109,46 @@ void msg_query(struct buf *b, const char *sql)
 	msg_end(b, begun);
 }
 
+void msg_complete(struct buf *b, const char *tag)
+{
+	size_t begun = msg_begin(b, 'C');
+	msg_str(b, tag);
+	msg_end(b, begun);
+}
+
+void msg_parse(struct buf *b, const char *name, const void *body, size_t len)
+{
+	size_t begun = msg_begin(b, 'P');
+	msg_str(b, name);
+	msg_bytes(b, body, len);
+	msg_end(b, begun);
+}
+
+void msg_bind(struct buf *b, const char *portal, const char *statement)
+{
+	size_t begun = msg_begin(b, 'B');
+	msg_str(b, portal);
+	msg_str(b, statement);
+	msg_bytes(b, "\0\0\0\0\0\0", 6); /* formats of values, values, formats of results: none of each */
+	msg_end(b, begun);
+}
+
+void msg_object(struct buf *b, uint8_t type, char what, const char *name)
+{
+	size_t begun = msg_begin(b, type);
+	msg_u8(b, (uint8_t)what);
+	msg_str(b, name);
+	msg_end(b, begun);
+}
+
+void msg_execute(struct buf *b, const char *portal)
+{
+	size_t begun = msg_begin(b, 'E');
+	msg_str(b, portal);
+	msg_u32(b, 0);
+	msg_end(b, begun);
+}
+
 void msg_startup_head(struct buf *b, uint32_t version)
 {
 	msg_begin(b, 0);

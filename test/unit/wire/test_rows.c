@@ -5,6 +5,7 @@
 #include <cmocka.h>
 
 #include "wire/rows.h"
+#include "wire/writer.h"
 
 static void holds(struct buf *b, const void *expected, size_t len)
 {
@@ -52,7 +53,7 @@ static void a_result_without_columns_or_rows_is_whole(void **state)
 	rows_head(&b, NULL, 0);
 	row_begin(&r, &b, 0);
 	row_end(&r);
-	rows_done(&b, "SHOW");
+	msg_complete(&b, "SHOW");
 	HOLDS(&b, "T\0\0\0\6\0\0D\0\0\0\6\0\0C\0\0\0\x9SHOW\0");
 }
 
