@@ -6,10 +6,13 @@ pooler    makes poolers: pooler(settings={...}, orgs={...}); stopped and judged 
 clean     after the test every pooler must be at rest (see Pooler.assert_clean)
 certs     a certificate authority
 
-Marks: `takes(seconds)` for a test that may take longer than others; `pgweir("reason")` for what the stand-in cannot do.
+Marks: `takes(seconds)` for a test that may take longer than others; `pgweir("reason")` for what the stand-in cannot do; `alone` for what
+measures shares or rates: when several processes run tests (-n of pytest-xdist), no other test runs meanwhile.
 """
 
+import contextlib
 import faulthandler
+import fcntl
 import os
 import sys
 
@@ -29,6 +32,7 @@ TEST_LIMIT = float(os.environ.get("PGWEIR_TEST_LIMIT", "1200" if LONG else "120"
 def pytest_configure(config):
 	config.addinivalue_line("markers", "pgweir(reason): what Debian's pgbouncer cannot do")
 	config.addinivalue_line("markers", "takes(seconds): it may take this long")
+	config.addinivalue_line("markers", "alone: no other test may run meanwhile")
 	config.addinivalue_line("markers", "apart: no pgweir runs in it, or hundreds of rows of one kind do: test/run leaves it to the default build")
 
 
@@ -48,15 +52,27 @@ def pytest_collection_modifyitems(items):
 			item.add_marker(pytest.mark.skip(reason=f"stand-in: {reason}"))
 
 
+@contextlib.contextmanager
+def room(alone):
+	"""The processes of a run share a room, unless one must be alone in it; whoever waits for that holds up who comes later. The locks lie on
+	files that are there anyway."""
+	with open(__file__) as turn, open(pooler_module.__file__) as inside:
+		fcntl.flock(turn, fcntl.LOCK_EX)
+		fcntl.flock(inside, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+		fcntl.flock(turn, fcntl.LOCK_UN)
+		yield
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item):
 	# The last resort: a test that hangs in spite of its limits shows where, and the run ends.
 	mark = item.get_closest_marker("takes")
 	limit = max(TEST_LIMIT, mark.args[0] if mark else 0)
-	faulthandler.dump_traceback_later(limit * float(os.environ.get("PGWEIR_SLOW", "1")),
-	                                  exit=True, file=sys.__stderr__)
-	yield
-	faulthandler.cancel_dump_traceback_later()
+	with room(item.get_closest_marker("alone")):
+		faulthandler.dump_traceback_later(limit * float(os.environ.get("PGWEIR_SLOW", "1")),
+		                                  exit=True, file=sys.__stderr__)
+		yield
+		faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.hookimpl(hookwrapper=True)

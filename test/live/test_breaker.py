@@ -595,7 +595,7 @@ def test_settings_that_probes_cannot_go_by_are_refused(primary, weir_of):
 
 @pytest.mark.parametrize("answer", [
 	b"", b"R", b"R\0\0\0\3", b"R\xff\xff\xff\xff", b"Z\0\0\0\5I", b"D\0\0\0\6\0\0", b"X" * 2000, b"\0" * 70000, CLOSE,
-], ids=lambda answer: repr(answer)[:30])
+], ids=lambda answer: "end" if answer is CLOSE else repr(answer)[:30])
 def test_whatever_a_server_answers_the_pooler_lives(weir_of, answer):
 	with FakeServer(login=answer) as fake:
 		weir = weir_of(fake, settings={"probe_timeout": "0.2"})

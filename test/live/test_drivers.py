@@ -13,14 +13,13 @@ import psycopg
 import psycopg2
 import pytest
 
-from rig import process
+from rig import java, node, process
 from rig.limits import limit, until
 from rig.pooler import stand_in
 
 pytestmark = pytest.mark.usefixtures("clean")
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-CACHE = os.environ.get("PGWEIR_TEST_CACHE", "/var/tmp/pgweir-test-cache")
 JDBC = os.environ.get("PGWEIR_TEST_JDBC", "/usr/share/java/postgresql.jar")
 
 
@@ -334,46 +333,25 @@ def test_asyncpg_recovers_from_a_schema_change(weir, pg):
 
 # --- node-postgres
 
-@pytest.fixture(scope="session")
-def node_modules():
-	"""The npm packages, in a folder outside the source tree."""
-	if not shutil.which("node") or not shutil.which("npm"):
-		pytest.skip("node and npm are not installed")
-	folder = f"{CACHE}/node"
-	os.makedirs(folder, exist_ok=True)
-	shutil.copy(f"{HERE}/node/package.json", folder)
-	if not os.path.isdir(f"{folder}/node_modules/pg-copy-streams"):
-		process.run(["npm", "install", "--prefix", folder, "--no-audit", "--no-fund", "--no-package-lock"],
-		            seconds=120)
-	return f"{folder}/node_modules"
-
-
-def test_node_postgres_does_it_all(weir, node_modules):
+def test_node_postgres_does_it_all(weir):
 	if stand_in():
 		pytest.skip("stand-in: named statements came with 1.21")
 	url = f"postgresql://app:{weir.password('app')}@{weir.host}:{weir.port}/app"
-	done = process.run(["node", f"{HERE}/node/drive.js", url], env={"NODE_PATH": node_modules})
+	done = process.run(["node", f"{HERE}/node/drive.js", url], env={"NODE_PATH": node.modules()})
 	assert done.stdout.splitlines() == ["query 42", "transaction 1", "prepared 1900", "pool true",
 	                                    "error 22012", "cancel 57014", "copy 12", "end 1"]
 
 
 # --- JDBC
 
-@pytest.fixture(scope="session")
-def java_classes():
-	if not shutil.which("javac") or not os.path.exists(JDBC):
-		pytest.skip("javac or the JDBC driver is not installed")
-	folder = f"{CACHE}/jdbc"
-	os.makedirs(folder, exist_ok=True)
-	process.run(["javac", "-cp", JDBC, "-d", folder, f"{HERE}/jdbc/Drive.java"])
-	return folder
-
-
-def test_jdbc_does_it_all(weir, java_classes):
+def test_jdbc_does_it_all(weir):
 	if stand_in():
 		pytest.skip("stand-in: named statements came with 1.21")
+	if not shutil.which("javac") or not os.path.exists(JDBC):
+		pytest.skip("javac or the JDBC driver is not installed")
+	classes = java.compiled(f"{HERE}/jdbc/Drive.java", JDBC)
 	url = f"jdbc:postgresql://{weir.host}:{weir.port}/app?sslmode=disable"
-	done = process.run(["java", "-Xshare:auto", "-cp", f"{JDBC}:{java_classes}", "Drive", url, "app",
+	done = process.run(["java", "-Xshare:auto", "-cp", classes, "Drive", url, "app",
 	                    weir.password("app")])
 	assert done.stdout.splitlines() == ["query 42", "transaction 1", "metadata 1", "prepared 1900", "batch 100",
 	                                    "cursor 100", "error 22012", "cancel 57014", "copy 2 12", "end 1"]

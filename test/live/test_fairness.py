@@ -11,7 +11,7 @@ from rig.limits import SLOW, limit, until
 from rig.load import start_pgbench
 from rig.raw import Q
 
-pytestmark = [pytest.mark.usefixtures("clean"), pytest.mark.pgweir("fairness between orgs is ours")]
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("clean"), pytest.mark.pgweir("fairness between orgs is ours")]
 
 
 def of(org):

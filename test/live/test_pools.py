@@ -15,14 +15,13 @@ import tempfile
 
 import pytest
 
-from rig import node, process
+from rig import java, node, process
 from rig.limits import LONG, until
 
 pytestmark = [pytest.mark.usefixtures("clean"), pytest.mark.pgweir("orgs, and settings that follow")]
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FOLDER = f"{HERE}/pools"
-CACHE = os.environ.get("PGWEIR_TEST_CACHE", "/var/tmp/pgweir-test-cache")
 JARS = ["postgresql", "HikariCP", "slf4j-api", "slf4j-nop"]
 
 ACTS = {"add", "move", "undo", "save", "fail", "look", "who", "set", "tryset", "copy", "cancel", "timeout", "large",
@@ -85,18 +84,13 @@ def javascript(name):
 	return lambda: (["node", f"{FOLDER}/{name}"], {"NODE_PATH": node.modules()})
 
 
-def java():
+def jdbc():
 	needs("javac", "java")
 	jars = [f"/usr/share/java/{name}.jar" for name in JARS]
 	for jar in jars:
 		if not os.path.exists(jar):
 			pytest.skip(f"{jar} is not there")
-	classes = f"{CACHE}/pools"
-	os.makedirs(classes, exist_ok=True)
-	path = ":".join([*jars, classes])
-	source, compiled = f"{FOLDER}/DriveJdbc.java", f"{classes}/DriveJdbc.class"
-	if not os.path.exists(compiled) or os.path.getmtime(compiled) < os.path.getmtime(source):
-		process.run(["javac", "-encoding", "UTF-8", "-cp", path, "-d", classes, source])
+	path = java.compiled(f"{FOLDER}/DriveJdbc.java", ":".join(jars))
 	return ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", path, "DriveJdbc"], {}
 
 
@@ -107,7 +101,7 @@ DRIVERS = {
 	"django": python("drive_django.py"),
 	"pg": javascript("drive_pg.js"),
 	"postgres": javascript("drive_postgres.js"),
-	"jdbc": java,
+	"jdbc": jdbc,
 	"ruby": script("ruby", "drive_ruby.rb"),
 	"perl": script("perl", "drive_perl.pl"),
 }

@@ -205,6 +205,7 @@ def test_who_changes_org_has_that_orgs_rate(pg, pooler):
 
 # --- the queue
 
+@pytest.mark.alone
 def test_what_is_over_the_rate_is_held_back_and_then_served(queue):
 	client = queue.raw(params=of("a"), seconds=5)
 	client.query("select 1")
@@ -272,6 +273,7 @@ def test_one_that_waits_with_its_batch_begun_is_refused_after_rate_wait_or_serve
 	assert client.talk(E(), S) == "D[3] C(SELECT 1) Z(I)"
 
 
+@pytest.mark.alone
 def test_the_rate_is_kept_to_the_full(pg, pooler):
 	"""Timers are late by a little each time; that must not add up."""
 	weir = pooler(orgs={"a": "tx_rate=200 tx_burst=1 rate_wait=10"})
@@ -289,6 +291,7 @@ def test_the_rate_is_kept_to_the_full(pg, pooler):
 
 
 @pytest.mark.parametrize("action", ["queue rate_wait=1", "reject"])
+@pytest.mark.alone
 def test_the_rate_is_exact_over_all_workers(pg, pooler, action):
 	"""Two clusters of one PostgreSQL live on two workers; the org has one bucket."""
 	weir = pooler(settings={"workers": 2}, databases={"app": {}, "app2": {"host": "localhost"}},
@@ -357,6 +360,7 @@ def test_a_terminate_behind_what_is_held_is_seen_when_its_turn_comes(pg, pooler)
 	until("it has left", lambda: org_row(weir)["clients"] == 0)
 
 
+@pytest.mark.alone
 def test_a_new_rate_is_in_force_after_reload(pg, pooler):
 	weir = pooler(orgs={"a": "tx_rate=0.01 tx_burst=1 rate_wait=60"})
 	clients = [weir.raw(params=of("a"), seconds=5) for _ in range(4)]
@@ -505,6 +509,7 @@ def test_asyncpg_goes_on_after_a_refusal(pg, pooler):
 	asyncio.run(work())
 
 
+@pytest.mark.alone
 def test_pgbench_keeps_to_the_rate(pg, pooler):
 	weir = pooler(orgs={"a": "tx_rate=100 tx_burst=1 rate_wait=10"})
 	script = process.write_file(f"{weir.folder}/one.sql", "select 1;\n", 0o644)

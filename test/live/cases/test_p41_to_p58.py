@@ -20,13 +20,12 @@ import time
 import psycopg
 import pytest
 
-from rig import Relay, process, raw, same_as_direct
+from rig import Relay, node, process, raw, same_as_direct
 from rig.cases import backend, in_threads
 from rig.limits import LONG, limit, until
 from rig.pooler import CONSOLE_PASSWORDS
 from rig.postgres import PASSWORDS
 from rig.raw import B, C, Closed, D, E, H, P, Q, Raw, S, ServerError, c, d, f
-from test_drivers import node_modules  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("clean")
 
@@ -750,19 +749,11 @@ Promise.all([...Array(10).keys()].map(n => all(n == 0))).then(sums => console.lo
 """
 
 
-@pytest.fixture(scope="session")
-def pg_cursor(node_modules):  # noqa: F811
-	if not os.path.isdir(f"{node_modules}/pg-cursor"):
-		process.run(["npm", "install", "--prefix", os.path.dirname(node_modules), "--no-save", "--no-audit", "--no-fund",
-		             "--no-package-lock", "pg-cursor@^2.10.0"], seconds=120)
-	return node_modules
-
-
-def test_p50_pg_cursor_reads_in_pieces(pg, pooler, pg_cursor):
+def test_p50_pg_cursor_reads_in_pieces(pg, pooler):
 	weir = pooler(settings={"default_pool_size": 2})
 	rows = count(1000, 10000)
 	url = f"postgresql://app:{weir.password('app')}@{weir.host}:{weir.port}/app"
-	done = process.run(["node", "-e", PG_CURSOR, url, str(rows)], env={"NODE_PATH": pg_cursor})
+	done = process.run(["node", "-e", PG_CURSOR, url, str(rows)], env={"NODE_PATH": node.modules()})
 	assert done.stdout.split() == ["left"] + [str(rows * (rows + 1) // 2)] * 9
 
 

@@ -18,10 +18,11 @@ def modules():
 		pytest.skip("node and npm are not installed")
 	folder = f"{CACHE}/node"
 	os.makedirs(folder, exist_ok=True)
-	shutil.copy(f"{HERE}/../node/package.json", folder)
-	if not all(os.path.isdir(f"{folder}/node_modules/{name}") for name in PACKAGES):
-		process.run(["npm", "install", "--prefix", folder, "--no-audit", "--no-fund", "--no-package-lock"],
-		            seconds=120)
+	with process.locked(f"{folder}/lock"):
+		shutil.copy(f"{HERE}/../node/package.json", folder)
+		if not all(os.path.isdir(f"{folder}/node_modules/{name}") for name in PACKAGES):
+			process.run(["npm", "install", "--prefix", folder, "--no-audit", "--no-fund", "--no-package-lock"],
+			            seconds=120)
 	return f"{folder}/node_modules"
 
 

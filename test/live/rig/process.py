@@ -5,6 +5,9 @@ children run as the account `postgres`. The account is changed between fork and
 exec and not by a wrapper: the pid that we hold is the server's own.
 """
 
+import contextlib
+import fcntl
+import itertools
 import os
 import pwd
 import shutil
@@ -49,18 +52,33 @@ def write_file(path, text, mode=0o600):
 	return path
 
 
-_given = set()
+# Below the ports that the kernel gives to clients (32768 and up), so that none of these takes one between our look and its use; each process of
+# one run (pytest-xdist's gw0, gw1 ...) has a thousand of its own, and goes round in them. Runs at one time begin in different places.
+PORTS = 1000
+_first = 10000 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 20 * PORTS
+_turn = itertools.count(os.getpid())
 
 
 def free_port():
-	"""A TCP port of 127.0.0.1 that nobody has, and that we gave to nobody before."""
-	while True:
+	"""A TCP port of 127.0.0.1 that nobody has, and that we gave to nobody of late."""
+	for turn in itertools.islice(_turn, PORTS):
+		port = _first + turn % PORTS
 		with socket.socket() as probe:
-			probe.bind(("127.0.0.1", 0))
-			port = probe.getsockname()[1]
-		if port not in _given:
-			_given.add(port)
-			return port
+			probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+			try:
+				probe.bind(("127.0.0.1", port))
+			except OSError:
+				continue
+		return port
+	raise AssertionError(f"no port of 127.0.0.1 from {_first} on is free")
+
+
+@contextlib.contextmanager
+def locked(path):
+	"""One process at a time."""
+	with open(path, "a") as lock:
+		fcntl.flock(lock, fcntl.LOCK_EX)
+		yield
 
 
 def spawn(argv, *, env=None, stdout=None, stderr=None, cwd="/"):
