@@ -45,9 +45,16 @@ static inline bool speak_concerns(const struct client *c, const uint8_t *p, cons
 }
 enum spoken speak_message(struct client *c, const uint8_t *p, const struct frame *f, uint32_t *used, uint32_t *want);
 void speak_sync(struct client *c); /* portals end with their transaction */
-/* setup->org_by_comment: the client begins a transaction with this message, and has no server yet; a comment may say for whom. NOT: it goes on, in the right
- * pool. DONE: refused, and told. */
-enum spoken speak_visit(struct client *c, const uint8_t *p, const struct frame *f, uint32_t *used, uint32_t *want);
+/* setup->org_by_comment: the client begins a transaction with this message, and has no server yet; a comment may say for whom. len: of all that has
+ * come, from p on. NOT: it goes on, in the right pool. DONE: refused, and told. */
+enum spoken speak_visit(struct client *c, const uint8_t *p, size_t len, const struct frame *f, uint32_t *used, uint32_t *want);
+/* The same for a client that has a server: where the message stands behind the end of a batch, it may begin a transaction of another org. HOLD: that is known
+ * when what stands before it is answered. NOT: it belongs to the server's org, or to the transaction. */
+static inline bool speak_may_follow(const struct frame *f)
+{
+	return f->type == 'Q' || f->type == 'P' || f->type == 'B' || f->type == 'D' || f->type == 'C' || f->type == 'E' || f->type == 'F';
+}
+enum spoken speak_follow(struct client *c, const uint8_t *p, size_t len, uint32_t *want);
 /* A later statement of its transaction: false: a comment names another org. */
 bool speak_may_run(const struct client *c, const uint8_t *sql, size_t len, struct err *err);
 /* The visit that it came for to this worker. */

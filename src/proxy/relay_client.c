@@ -235,7 +235,7 @@ static enum step settle(struct client *c, const struct at *at)
 		return STEP_ON;
 	}
 	if (c->worker->setup->org_by_comment) {
-		enum spoken visit = speak_visit(c, at->p, at->f, &done, &want);
+		enum spoken visit = speak_visit(c, at->p, at->len, at->f, &done, &want);
 		if (visit != SPOKEN_NOT)
 			return spoken_outcome(c, at, visit, done, want);
 	}
@@ -302,6 +302,8 @@ static enum step client_message(struct client *c, const struct settings *set, co
 		enum spoken said = speak_message(c, at->p, at->f, &done, &want);
 		step = spoken_outcome(c, at, said, done, want);
 	}
+	if (step == STEP_PASS && c->server && c->worker->setup->org_by_comment && speak_may_follow(at->f))
+		step = spoken_outcome(c, at, speak_follow(c, at->p, at->len, &want), 0, want);
 	if (step == STEP_PASS && c->server && fence_has_moved(c->server))
 		step = fence_outcome(c, fence_moved(c, at->f));
 	if (step == STEP_PASS && !c->server)

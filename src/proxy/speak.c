@@ -242,14 +242,26 @@ static bool obey(struct client *c, const uint8_t *sql, size_t len)
 	return true;
 }
 
+/* The last thing that is owed to the client or to us; the end of copy data belongs to what asked for it. NULL: nothing is. */
+static const struct reply *last_owed(struct replies *r)
+{
+	uint32_t n = r->count;
+
+	while (n && replies_at(r, n - 1)->kind == REPLY_COPY_END)
+		n--;
+	return n ? replies_at(r, n - 1) : NULL;
+}
+
 /* Whatever stands at the front belongs to a batch of its own, and the one before may still be under way. */
 static enum spoken not_yet(const struct client *c)
 {
 	struct replies *r = &c->server->replies;
-	const struct reply *last = r->count ? replies_at(r, r->count - 1) : NULL;
+	const struct reply *last = last_owed(r);
 
 	if (c->mode == POOL_SESSION || c->ties)
 		return SPOKEN_NOT; /* it will not part: refused where other settings are looked at */
+	if (r->copy_in)
+		return SPOKEN_NOT; /* the server waits for the client: what is no copy data ends the session */
 	if (last ? last->kind == REPLY_SYNC || last->kind == REPLY_QUERY || last->kind == REPLY_CALL : c->may_part)
 		return SPOKEN_HOLD;
 	return SPOKEN_NOT;
@@ -465,31 +477,102 @@ static bool text_visits(const uint8_t *sql, size_t len, char id[ORG_ID_MOST + 1]
 	return false;
 }
 
-/* The text that a message begins its transaction with; empty: none that could have a comment. */
-static struct span text_of(struct client *c, const uint8_t *p, const struct frame *f)
+/* What a message that may begin a transaction says of whose it is. */
+enum claim {
+	CLAIM_NONE,
+	CLAIM_ORG,     /* by a comment */
+	CLAIM_ILLEGAL,
+	CLAIM_MORE,    /* *want bytes, from the message on, are needed to know */
+};
+
+#define CLOSES_MOST (64 * 1024) /* bytes of Closes that are looked past */
+
+static enum claim more_of(size_t at, const struct frame *f, uint32_t *want)
 {
-	const uint8_t *body = p + FRAME_HEAD;
-	size_t len = f->have - FRAME_HEAD;
-	size_t skip = strnlen((const char *)body, len) + 1;
-	const char *name;
+	uint32_t more = f->have * 2 > 4096 ? (uint32_t)f->have * 2 : 4096;
+
+	*want = (uint32_t)at + (more < f->size ? more : f->size);
+	return CLAIM_MORE;
+}
+
+/* The text of a statement that has been parsed; NULL: there is none such. */
+static const char *text_named(struct client *c, const char *name)
+{
 	const struct stmt_name *n;
 
+	if (!name[0])
+		return c->unnamed.known ? (const char *)c->unnamed.body.p : NULL;
+	n = stmt_name_find(&c->stmts, name);
+	return n ? (const char *)n->stmt->body : NULL;
+}
+
+static const uint8_t *behind_string(const uint8_t *p, size_t len)
+{
+	const uint8_t *end = len ? memchr(p, 0, len) : NULL;
+	return end ? end + 1 : NULL;
+}
+
+/* The statement's text; empty: it has none that could say anything. False: more of the message is needed. */
+static bool text_of(struct client *c, const uint8_t *body, const struct frame *f, struct span *text)
+{
+	size_t len = f->have - FRAME_HEAD;
+	const uint8_t *end = body + len, *at;
+	const char *named = NULL;
+
+	*text = (struct span){0};
 	switch (f->type) {
 	case 'Q':
-		return (struct span){body, strnlen((const char *)body, len)};
+		*text = (struct span){body, strnlen((const char *)body, len)};
+		return f->have == f->size || (int64_t)f->have >= c->worker->setup->conf->set.inspect_bytes;
 	case 'P':
-		return skip < len ? (struct span){body + skip, strnlen((const char *)body + skip, len - skip)} : (struct span){body, 0};
+		at = behind_string(body, len);
+		if (at)
+			*text = (struct span){at, strnlen((const char *)at, (size_t)(end - at))};
+		return true;
 	case 'B':
-		if (skip >= len || strnlen((const char *)body + skip, len - skip) == len - skip)
-			return (struct span){body, 0};
-		name = (const char *)body + skip;
-		if (!name[0])
-			return c->unnamed.known ? span_str((const char *)c->unnamed.body.p) : (struct span){body, 0};
-		n = stmt_name_find(&c->stmts, name);
-		return n ? span_str((const char *)n->stmt->body) : (struct span){body, 0};
+		at = behind_string(body, len);
+		if (!at || !behind_string(at, (size_t)(end - at)))
+			return f->have == f->size;
+		named = text_named(c, (const char *)at);
+		break;
+	case 'D':
+		if (len > 1 && body[0] == 'S' && behind_string(body, len) == end)
+			named = text_named(c, (const char *)body + 1);
+		break;
 	default:
-		return (struct span){body, 0};
+		break;
 	}
+	if (named)
+		*text = span_str(named);
+	return true;
+}
+
+/* What stands at the front; a Close says nothing, but what comes behind it in its batch does. */
+static enum claim claim_of(struct client *c, const uint8_t *p, size_t len, uint32_t *want, char id[ORG_ID_MOST + 1])
+{
+	size_t at = 0;
+	struct frame f;
+	struct span text;
+	bool illegal;
+
+	for (;; at += f.size) {
+		enum parse parsed = frame_peek(p + at, len - at, &f);
+		if (parsed == PARSE_MORE && at < CLOSES_MOST) {
+			*want = (uint32_t)at + FRAME_HEAD;
+			return CLAIM_MORE;
+		}
+		if (parsed != PARSE_OK)
+			return CLAIM_NONE;
+		if (f.type != 'C' || at >= CLOSES_MOST || f.size > CLOSES_MOST)
+			break;
+		if (f.have < f.size)
+			return more_of(at, &f, want);
+	}
+	if (!text_of(c, p + at + FRAME_HEAD, &f, &text))
+		return more_of(at, &f, want);
+	if (!text.len || !text_visits(text.p, text.len, id, &illegal))
+		return f.type == 'P' && f.have < f.size ? more_of(at, &f, want) : CLAIM_NONE;
+	return illegal ? CLAIM_ILLEGAL : CLAIM_ORG;
 }
 
 static enum spoken refuse_visit(struct client *c, const struct frame *f, const struct err *err, uint32_t *used)
@@ -525,27 +608,22 @@ static void begin_visit(struct client *c, struct org *org, struct pool *pool)
 	enter(c, org, pool);
 }
 
-enum spoken speak_visit(struct client *c, const uint8_t *p, const struct frame *f, uint32_t *used, uint32_t *want)
+enum spoken speak_visit(struct client *c, const uint8_t *p, size_t len, const struct frame *f, uint32_t *used, uint32_t *want)
 {
 	char id[ORG_ID_MOST + 1];
-	struct span text;
 	struct org *org;
 	struct pool *pool;
 	struct worker *home;
 	struct err err;
-	bool illegal;
+	enum claim claim = claim_of(c, p, len, want, id);
 
-	if (f->type == 'Q' && f->have < f->size && (int64_t)f->have < c->worker->setup->conf->set.inspect_bytes) {
-		uint32_t more = f->have * 2 > 4096 ? (uint32_t)f->have * 2 : 4096;
-		*want = more < f->size ? more : f->size;
+	if (claim == CLAIM_MORE)
 		return SPOKEN_MORE;
-	}
-	text = text_of(c, p, f);
-	if (!text.len || !text_visits(text.p, text.len, id, &illegal) || (!illegal && strcmp(id, c->org->id) == 0))
+	if (claim == CLAIM_NONE || (claim == CLAIM_ORG && strcmp(id, c->org->id) == 0))
 		return SPOKEN_NOT;
-	if (illegal)
+	if (claim == CLAIM_ILLEGAL)
 		err_set(&err, SQLSTATE_LOGIN, "illegal org id in a comment: 1 to %d characters of A-Z a-z 0-9 _ . : - are expected", ORG_ID_MOST);
-	if (illegal || !find_org(c, id, &org, &pool, &home, &err))
+	if (claim == CLAIM_ILLEGAL || !find_org(c, id, &org, &pool, &home, &err))
 		return refuse_visit(c, f, &err, used);
 	if (!pool) {
 		org_drop(&org);
@@ -554,6 +632,25 @@ enum spoken speak_visit(struct client *c, const uint8_t *p, const struct frame *
 	}
 	begin_visit(c, org, pool);
 	return SPOKEN_NOT;
+}
+
+enum spoken speak_follow(struct client *c, const uint8_t *p, size_t len, uint32_t *want)
+{
+	char id[ORG_ID_MOST + 1];
+
+	if (c->server->replies.skipping || not_yet(c) != SPOKEN_HOLD)
+		return SPOKEN_NOT;
+	switch (claim_of(c, p, len, want, id)) {
+	case CLAIM_MORE:
+		return SPOKEN_MORE;
+	case CLAIM_NONE:
+		return speak_is_visiting(c) ? SPOKEN_HOLD : SPOKEN_NOT;
+	case CLAIM_ILLEGAL:
+		return SPOKEN_HOLD;
+	case CLAIM_ORG:
+		return strcmp(id, c->org->id) == 0 ? SPOKEN_NOT : SPOKEN_HOLD;
+	}
+	never("no such claim");
 }
 
 void speak_visit_here(struct client *c, const char *id, struct pool *pool)
