@@ -638,7 +638,7 @@ enum spoken speak_follow(struct client *c, const uint8_t *p, size_t len, uint32_
 {
 	char id[ORG_ID_MOST + 1];
 
-	if (c->server->replies.skipping || not_yet(c) != SPOKEN_HOLD)
+	if (c->link_due || c->server->replies.skipping || not_yet(c) != SPOKEN_HOLD) /* link_due: it was given its server for this message */
 		return SPOKEN_NOT;
 	switch (claim_of(c, p, len, want, id)) {
 	case CLAIM_MORE:
