@@ -194,3 +194,14 @@ def test_one_client_pipelines_a_thousand_orgs_on_a_few_servers(pg, pooler):
 		orgs = [f"org-{i}" for i in range(first, first + 100)]
 		a.send(*[Q(asks + of(org)) if i % 2 else b"".join([P("", asks + of(org)), B(), D("P"), E(), S]) for i, org in enumerate(orgs)])
 		assert re.findall(r"D\[(\S+)\]", a.read_ready(100)) == orgs
+
+
+def test_a_pipeline_goes_from_worker_to_worker(pg, pooler):
+	"""Orgs that routes lead to other clusters, whose homes are other workers: the same PostgreSQL under its other names."""
+	names = {"one": "localhost", "two": pg.socket_dir}
+	weir = pooler(settings={"org_sources": "startup, comment", "org_guc": "app.current_org", "workers": 4},
+	              databases={"app": {}, **{f"app_{org}": {"host": host, "dbname": "app"} for org, host in names.items()}},
+	              routes={org: {"org": org, "entry": "app", "to": f"app_{org}"} for org in names})
+	a = weir.raw(params={"x-org-id": "home"}, seconds=5)
+	runs(weir, a, [(kind, org) for kind in KINDS for org in ("one", "two", None, "two")])
+	assert {row["database"] for row in weir.show("SERVERS")} == {"app", "app_one", "app_two"}
