@@ -6,6 +6,7 @@
 #include "proxy/worker.h"
 #include "wire/report.h"
 #include "wire/sqlstate.h"
+#include "wire/writer.h"
 
 struct show {
 	const char *name;
