@@ -25,6 +25,14 @@ struct conf_host {
 	int port;
 };
 
+/* Where a control store is: control=. */
+struct conf_control {
+	char *host;          /* owns; NULL: the default unix directory */
+	int port;
+	char *user, *dbname; /* own */
+	struct secret password;
+};
+
 /* A line of [clusters], or the implicit one made for entries with the same plain host= and port=. */
 struct conf_cluster {
 	struct hash_link link;
@@ -42,6 +50,8 @@ struct conf_cluster {
 	char *probe_user, *probe_dbname; /* own; "": none */
 	char *fence_exempt_users; /* owns: a comma list */
 	struct secret probe_password;
+	struct conf_control control; /* user NULL: there is none */
+	usec_t fence_lease;
 	char *hot_storage_query; /* owns; "": none */
 	char *hot_storage_entry; /* owns; "": the first by name */
 	int index;            /* 0 .. n_clusters-1, stable only within a snapshot */

@@ -44,6 +44,8 @@ struct conf_cluster *cluster_implicit(struct load *l, const char *hosts, const c
 
 /* "a, [::1]:5433, /dir" to hosts that the caller owns. false and err. */
 bool hosts_read(const char *text, int port, struct conf_host **out, int *n, struct err *err);
+bool control_read(const char *text, struct conf_control *out, struct err *err); /* control.c */
+void control_clear(struct conf_control *c);
 bool port_read(const char *text, int *out, struct err *err);
 void hosts_free(struct conf_host **hosts, int n);
 

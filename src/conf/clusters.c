@@ -10,7 +10,7 @@
 
 struct draft {
 	struct conf_cluster cluster;
-	char *primary, *replicas; /* owns */
+	char *primary, *replicas, *control; /* owns */
 };
 
 static const struct key keys[] = {
@@ -30,6 +30,8 @@ static const struct key keys[] = {
 	KEY_AT(struct draft, probe_password, cluster.probe_password, KIND_SECRET, NULL, 0, 0, 0, KEY_BUILT),
 	KEY_AT(struct draft, fence_exempt_users, cluster.fence_exempt_users, KIND_STR, NULL, 0, 0, 0, KEY_BUILT),
 	KEY_AT(struct draft, probe_dbname, cluster.probe_dbname, KIND_STR, NULL, 0, 0, 0, KEY_BUILT),
+	KEY(struct draft, control, KIND_STR, NULL, 0, 0, 0, KEY_BUILT),
+	KEY_AT(struct draft, fence_lease, cluster.fence_lease, KIND_SEC, NULL, 0, 0, 0, KEY_BUILT),
 	KEY_AT(struct draft, hot_storage_query, cluster.hot_storage_query, KIND_STR, NULL, 0, 0, 0, KEY_BUILT),
 	KEY_AT(struct draft, hot_storage_entry, cluster.hot_storage_entry, KIND_STR, NULL, 0, 0, 0, KEY_BUILT),
 };
@@ -37,7 +39,7 @@ static const struct key keys[] = {
 /* Settings of the process that a cluster may have its own value of. Read here to be checked; whoever builds one
  * gives it a field and moves it up. */
 static const char *const process_keys[] = {
-	"control", "fence_lease", "degraded_to", "degraded_functions",
+	"degraded_to", "degraded_functions",
 };
 
 static bool is_process_key(const char *name)
@@ -90,6 +92,7 @@ static void cluster_clear(struct conf_cluster *c)
 	mem_free(c->probe_dbname);
 	mem_free(c->fence_exempt_users);
 	secret_free(&c->probe_password);
+	control_clear(&c->control);
 	mem_free(c->hot_storage_query);
 	mem_free(c->hot_storage_entry);
 }
@@ -134,6 +137,7 @@ static struct conf_cluster defaults(const struct settings *set, const char *name
 		.breaker_open = set->breaker_open,
 		.probe_interval = set->probe_interval,
 		.probe_timeout = set->probe_timeout,
+		.fence_lease = set->fence_lease,
 		.probe_user = mem_str(set->probe_user),
 		.probe_dbname = mem_str(set->probe_dbname),
 		.hot_storage_query = mem_str(set->hot_storage_query),
@@ -159,9 +163,22 @@ static bool check_probes(struct load *l, const struct row *row, const struct con
 	return true;
 }
 
+/* Both sides read a lease on clocks of their own, and a poll goes out each second. */
+#define LEASE_LEAST (2 * USEC_PER_SEC)
+#define LEASE_MOST (3600 * USEC_PER_SEC)
+
+static bool read_control(struct conf_cluster *c, const char *text, struct err *err)
+{
+	if (!text[0] || c->breaker != BREAKER_ON)
+		return true;
+	if (c->fence_lease < LEASE_LEAST || c->fence_lease > LEASE_MOST)
+		return err_set(err, NULL, "fence_lease is 2 seconds to an hour");
+	return control_read(text, &c->control, err);
+}
+
 void clusters_row(struct load *l, const struct row *row)
 {
-	struct draft d = {.cluster = defaults(&l->conf->set, row->key)};
+	struct draft d = {.cluster = defaults(&l->conf->set, row->key), .control = mem_str(l->conf->set.control)};
 	struct conf_cluster *c = &d.cluster;
 	struct line line = {.load = l, .row = row, .keys = keys, .n_keys = sizeof(keys) / sizeof(keys[0]), .into = &d, .other = take_process_key, .offer = offer};
 	struct err err = {0};
@@ -177,7 +194,7 @@ void clusters_row(struct load *l, const struct row *row)
 	if (ok && d.replicas)
 		ok = hosts_read(d.replicas, 5432, &c->replicas, &c->n_replicas, &err);
 	if (ok && !line.bad)
-		ok = check_probes(l, row, c, &err);
+		ok = check_probes(l, row, c, &err) && read_control(c, d.control, &err);
 	if (!ok)
 		load_error(l, row->file, row->line, "[clusters] %.64s: %s", row->key, err.text);
 	if (ok && !line.bad)
@@ -186,6 +203,7 @@ void clusters_row(struct load *l, const struct row *row)
 		cluster_clear(c);
 	mem_free(d.primary);
 	mem_free(d.replicas);
+	mem_free(d.control);
 }
 
 static int comma_count(const char *text)
