@@ -60,3 +60,5 @@ void breaker_start_over(struct breaker *b); /* what they have found so far does 
 /* All that the probes can say for a cutover is said. Now the caller begins the next epoch, where it is kept, and then says so. */
 bool breaker_is_ready(const struct breaker *b, const struct breaker_rules *r);
 void breaker_cut_over(struct breaker *b, const struct breaker_rules *r, uint64_t epoch, usec_t now);
+/* What holds by somebody else's word (the control store's): an epoch that is not lower, and PRIMARY in the one at hand only if it is so already. */
+void breaker_adopt(struct breaker *b, enum cluster_state state, uint64_t epoch, bool fenced, usec_t now);

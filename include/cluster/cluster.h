@@ -22,6 +22,7 @@ struct cluster {
 
 	/* written by control (cluster/watch) only */
 	_Atomic word_t word;    /* state and epoch; 0: no breaker in force */
+	_Atomic usec_t lease_until; /* by clock_now: until when PRIMARY holds, by the control store's word; 0: for as long as it is said */
 	_Atomic uint64_t primary; /* key of the host that is dialled as the primary, or one of the two below */
 	_Atomic uint64_t replicas[CLUSTER_REPLICAS_MOST]; /* keys of hosts that may be read from; 0: none */
 	atomic_int failures;    /* of the primary in a row: while there are none nobody asks for a success */
@@ -33,7 +34,13 @@ uint64_t cluster_host_key(const struct conf_host *h);
 
 void cluster_set_workers(int n); /* once, before the first cluster is made */
 struct cluster *cluster_of(const char *name, int ceiling);
-static inline word_t cluster_word(const struct cluster *c) { return atomic_load_explicit(&c->word, memory_order_acquire); }
+/* With a control store the lease is looked at here, too: a process that was asleep must not write before control has woken. */
+word_t cluster_word_leased(const struct cluster *c, word_t word);
+static inline word_t cluster_word(const struct cluster *c)
+{
+	word_t word = atomic_load_explicit(&c->word, memory_order_acquire);
+	return __builtin_expect(atomic_load_explicit(&c->lease_until, memory_order_relaxed) == 0, 1) ? word : cluster_word_leased(c, word);
+}
 /* Who is to be dialled as the primary: a place in the list of all its hosts (conf_cluster_host), PRIMARY_ANY of those under primary=, or
  * PRIMARY_NOBODY. */
 enum { PRIMARY_ANY = -1, PRIMARY_NOBODY = -2 };

@@ -5,6 +5,7 @@
  * While the breaker is open the primary is left alone. All functions are control's, but for the two about logins. */
 #pragma once
 
+#include "cluster/agree.h"
 #include "cluster/breaker.h"
 #include "cluster/cluster.h"
 #include "cluster/epoch.h"
@@ -12,6 +13,11 @@
 #include "cluster/setup.h"
 
 struct watch;
+struct council;
+
+enum unfence { UNFENCE_BY_RULES, UNFENCE_FORCE };
+
+typedef void (*watch_done_fn)(void *arg, const struct err *err); /* NULL: it went well */
 
 /* What comes again with each round is logged once, and then once a minute while it stays. */
 struct complaint {
@@ -48,7 +54,16 @@ struct watch {
 	struct timer round, window;
 	uint64_t position;               /* the primary's, when it last told it; 0: it did not */
 	struct err last_err;             /* of the last failure of the primary; "" */
-	struct complaint conflict, disk;
+	struct complaint conflict, disk, refusal;
+
+	/* with a control store */
+	struct council *council;   /* borrows; NULL: none */
+	char *council_key;         /* owns */
+	struct agree agree;
+	struct timer lease;        /* ends it */
+	watch_done_fn unfence_done; /* NULL: none under way */
+	void *unfence_arg;
+	usec_t unfence_until;
 };
 
 /* Called when word or primary of a cluster changed. */
@@ -62,9 +77,9 @@ void watch_stop(void);
 struct watch *watch_find(const char *cluster); /* NULL: no such cluster, or its breaker is off */
 
 bool watch_fence(struct watch *w, struct err *err);
-enum unfence { UNFENCE_BY_RULES, UNFENCE_FORCE };
-/* True: it is cut over, or will be as soon as the probes are good (see w->breaker). FORCE: whichever primary is found is right, whatever was served before. */
-bool watch_unfence(struct watch *w, enum unfence how, struct err *err);
+/* FORCE: whichever primary is found is right, whatever was served before, and the queue is not asked for. `done` comes once, at once or later, when it is cut over
+ * or refused; without a control store it is done when it will be as soon as the probes are good (see w->breaker). */
+void watch_unfence(struct watch *w, enum unfence how, watch_done_fn done, void *arg);
 
 int64_t watch_lag(const struct watch *w, const struct watched_host *h); /* bytes of WAL that a replica is behind; -1: not known */
 

@@ -27,3 +27,6 @@ void watch_replicas(struct watch *w); /* a round is over: tells who may be read 
 
 void round_fire(struct timer *t); /* w->round: begins one */
 void round_stop(struct watch *w); /* its answers will not be heard */
+
+struct breaker_rules watch_rules(const struct watch *w);
+void watch_heard(struct watch *w, enum agree_step step); /* the control store has spoken: does what agree.c says */

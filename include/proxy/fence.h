@@ -11,7 +11,7 @@
 /* Inline: it runs for every message. */
 static inline bool fence_has_moved(const struct server *s)
 {
-	return atomic_load_explicit(&s->lane->cluster->word, memory_order_relaxed) != s->word;
+	return cluster_word(s->lane->cluster) != s->word;
 }
 
 enum fence_step {

@@ -12,6 +12,7 @@
 #include "wire/report.h"
 #include "wire/rows.h"
 #include "wire/sqlstate.h"
+#include "wire/writer.h"
 
 enum takes { TAKES_NONE, TAKES_MAYBE, TAKES_ONE, TAKES_MORE, TAKES_VALUE, TAKES_ANY };
 
@@ -356,7 +357,6 @@ static void run_unfence(struct console *k, const struct command *c)
 {
 	enum unfence how = c->args == ARGS_TWO ? UNFENCE_FORCE : UNFENCE_BY_RULES;
 	struct watch *w;
-	struct err err;
 
 	if (how == UNFENCE_FORCE && strcasecmp(c->more, "force") != 0) {
 		invalid(k, c);
@@ -365,13 +365,9 @@ static void run_unfence(struct console *k, const struct command *c)
 	w = watch_named(k, c->arg);
 	if (!w)
 		return;
-	if (!watch_unfence(w, how, &err)) {
-		console_fail_err(k, &err);
-		return;
-	}
-	if (w->breaker.state != CLUSTER_PRIMARY)
+	if (!w->council && w->breaker.fenced && (how == UNFENCE_FORCE || w->breaker.good < w->conf->breaker_probes))
 		report_notice(&k->out, "the cluster is cut over as soon as probes find its primary good: see SHOW FENCES");
-	done(k, "UNFENCE");
+	watch_unfence(w, how, order_ended, errand_begin(k, "UNFENCE"));
 }
 
 /* ---- the configuration ---- */

@@ -4,7 +4,7 @@
 #include "admin/show_priv.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "cluster/watch.h"
+#include "cluster/council.h"
 #include "proxy/worker.h"
 
 static const struct column cluster_columns[] = {
@@ -16,11 +16,19 @@ const struct columns columns_clusters = COLUMNS_OF(cluster_columns);
 
 static const struct column fence_columns[] = {
 	{"cluster", COL_TEXT}, {"fenced", COL_INT4}, {"by", COL_TEXT}, {"state", COL_TEXT}, {"since", COL_TEXT}, {"epoch", COL_INT8},
-	{"refused", COL_INT8},
+	{"refused", COL_INT8}, {"control", COL_TEXT}, {"lease_ms", COL_INT8}, {"silence_ms", COL_INT8}, {"node", COL_TEXT},
 };
 const struct columns columns_fences = COLUMNS_OF(fence_columns);
 
 /* ---- what both say ---- */
+
+/* What the workers go by: a lease that is over fences, whatever the breaker's state is. */
+static enum cluster_state state_of(const struct watch *w)
+{
+	word_t word = cluster_word(w->cluster);
+
+	return word_is_guarded(word) ? word_state(word) : w->breaker.state;
+}
 
 static void row_since(struct row *r, const struct watch *w)
 {
@@ -80,7 +88,7 @@ static void row_watch(struct row *r, const struct watch *w)
 	for (int i = 0; i < w->n_hosts; i++)
 		put_host(&seen, w, &w->hosts[i]);
 	buf_add_u8(&seen, 0);
-	row_text(r, cluster_state_name(b->state));
+	row_text(r, cluster_state_name(state_of(w)));
 	row_since(r, w);
 	row_int(r, (int64_t)b->epoch);
 	row_int(r, b->failures);
@@ -130,20 +138,46 @@ void tell_clusters(const struct gather *g, struct buf *out)
 
 /* ---- FENCES ---- */
 
+static const char *fenced_by(const struct watch *w)
+{
+	if (w->breaker.fenced)
+		return "operator";
+	return w->breaker.state == CLUSTER_PRIMARY ? "lease" : "breaker";
+}
+
+static void row_control(struct row *r, const struct watch *w)
+{
+	usec_t now = clock_now(), heard = council_heard(w), lease = w->agree.lease_until;
+
+	if (!w->council) {
+		for (int i = 0; i < 4; i++)
+			row_null(r);
+		return;
+	}
+	row_text(r, w->agree.heard ? cluster_state_name(w->agree.told.state) : "not heard yet");
+	row_int(r, lease > now ? (lease - now) / USEC_PER_MSEC : 0);
+	if (heard)
+		row_int(r, (now - heard) / USEC_PER_MSEC);
+	else
+		row_null(r);
+	row_text(r, council_node());
+}
+
 static void put_fence(struct buf *out, const struct watch *w)
 {
 	const struct breaker *b = &w->breaker;
-	bool fenced = b->state != CLUSTER_PRIMARY && w->conf->breaker == BREAKER_ON;
+	bool fenced = state_of(w) != CLUSTER_PRIMARY && w->conf->breaker == BREAKER_ON;
 	struct row r;
 
 	row_begin(&r, out, columns_fences.n);
 	row_text(&r, w->cluster->name);
 	row_int(&r, fenced);
-	row_text(&r, b->fenced ? "operator" : fenced ? "breaker" : NULL);
-	row_text(&r, cluster_state_name(b->state));
+	row_text(&r, fenced ? fenced_by(w) : NULL);
+	row_text(&r, cluster_state_name(state_of(w)));
 	row_since(&r, w);
 	row_int(&r, (int64_t)b->epoch);
 	row_int(&r, (int64_t)atomic_load(&w->cluster->refused_writes));
+	row_control(&r, w);
 	row_end(&r);
 }
 

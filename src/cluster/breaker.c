@@ -151,3 +151,17 @@ void breaker_cut_over(struct breaker *b, const struct breaker_rules *r, uint64_t
 	b->epoch = epoch;
 	move(b, CLUSTER_PRIMARY, now);
 }
+
+void breaker_adopt(struct breaker *b, enum cluster_state state, uint64_t epoch, bool fenced, usec_t now)
+{
+	verify(epoch > b->epoch || (epoch == b->epoch && (state != CLUSTER_PRIMARY || b->state == CLUSTER_PRIMARY)));
+	verify(!fenced || state == CLUSTER_RECOVERING);
+	if (state != b->state || epoch != b->epoch) {
+		b->state = state;
+		b->since = now;
+		b->failures = b->good = 0;
+		b->ticket = 0;
+	}
+	b->epoch = epoch;
+	b->fenced = fenced;
+}

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/verify.h"
 #include "cluster/tally.h"
@@ -79,6 +80,15 @@ void cluster_each(void (*row)(void *arg, struct cluster *c), void *arg)
 	hash_each(link, &clusters)
 		row(arg, owner_of(link, struct cluster, link));
 	pthread_mutex_unlock(&lock);
+}
+
+/* ---- its word ---- */
+
+word_t cluster_word_leased(const struct cluster *c, word_t word)
+{
+	if (!word_is_guarded(word) || word_state(word) != CLUSTER_PRIMARY || clock_now() < atomic_load_explicit(&c->lease_until, memory_order_acquire))
+		return word;
+	return word_pack(CLUSTER_RECOVERING, word_epoch(word));
 }
 
 /* ---- hosts ---- */

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "cluster/council.h"
 #include "loop/mail.h"
 #include "wire/sqlstate.h"
 
@@ -17,7 +18,7 @@ struct watch_here watch_here;
 
 #define COMPLAIN_AGAIN (60 * USEC_PER_SEC)
 
-static struct breaker_rules rules_of(const struct watch *w)
+struct breaker_rules watch_rules(const struct watch *w)
 {
 	return (struct breaker_rules){.failures = w->conf->breaker_failures, .probes = w->conf->breaker_probes, .open = w->conf->breaker_open};
 }
@@ -86,14 +87,53 @@ void watch_replicas(struct watch *w)
 		atomic_store(&w->cluster->replicas[n], 0);
 }
 
+/* With a control store PRIMARY is not enough: the store must have said so, and its lease must hold. */
+static word_t word_now(const struct watch *w)
+{
+	enum cluster_state state = w->breaker.state;
+
+	if (observes(w))
+		return 0;
+	if (w->council && state == CLUSTER_PRIMARY && !agree_may_write(&w->agree, &w->breaker, clock_now()))
+		state = CLUSTER_RECOVERING;
+	return word_pack(state, w->breaker.epoch);
+}
+
+static void log_lease(const struct watch *w, word_t word)
+{
+	word_t before = atomic_load(&w->cluster->word);
+
+	if (w->breaker.state != CLUSTER_PRIMARY || word_state(word) == word_state(before))
+		return;
+	if (word_state(word) == CLUSTER_PRIMARY)
+		watch_say(w, LOG_LOG_, "the control store is heard: writes pass under epoch %" PRIu64, w->breaker.epoch);
+	else if (w->agree.heard)
+		watch_say(w, LOG_ERROR_, "fenced under epoch %" PRIu64 ": the control store was not heard for %g s", w->breaker.epoch, (double)w->conf->fence_lease / USEC_PER_SEC);
+	else
+		watch_say(w, LOG_WARNING_, "fenced under epoch %" PRIu64 " until the control store is heard", w->breaker.epoch);
+}
+
+/* Without one there is no lease; with one that has not been heard yet it has been over for ever. */
+static void tell_lease(struct watch *w)
+{
+	usec_t until = w->council ? (w->agree.lease_until ? w->agree.lease_until : 1) : 0, now = clock_now();
+
+	atomic_store(&w->cluster->lease_until, until);
+	if (until > now)
+		timer_in(&w->lease, until - now);
+}
+
 /* A fence goes up before another host can be dialled, and comes down after. */
 static void tell(struct watch *w)
 {
 	struct cluster *c = w->cluster;
-	word_t word = observes(w) ? 0 : word_pack(w->breaker.state, w->breaker.epoch);
+	word_t word = word_now(w);
 	uint64_t key = key_to_serve(w);
 	bool changed = atomic_load(&c->word) != word || atomic_load(&c->primary) != key;
 
+	if (w->council && changed)
+		log_lease(w, word);
+	tell_lease(w);
 	if (word_state(word) == CLUSTER_PRIMARY)
 		atomic_store(&c->primary, key);
 	atomic_store(&c->word, word);
@@ -107,6 +147,7 @@ static void tell_nothing(struct cluster *c)
 {
 	atomic_store(&c->primary, KEY_ANY);
 	atomic_store(&c->word, 0);
+	atomic_store(&c->lease_until, 0);
 	for (int i = 0; i < CLUSTER_REPLICAS_MOST; i++)
 		atomic_store(&c->replicas[i], 0);
 	watch_here.changed(c);
@@ -179,14 +220,16 @@ static void moved(struct watch *w, enum cluster_state from)
 {
 	follow(w, from);
 	keep_or_complain(w);
+	agree_moved(&w->agree, &w->breaker, from);
+	council_nudge(w);
 }
 
 /* ---- cutover ---- */
 
-/* `epoch` is begun. Without a control store, what is kept here is all that says so; with one, it said so already. */
+/* `epoch` is begun: what is kept here is all that says so. */
 static bool cut_over_under(struct watch *w, uint64_t epoch, struct err *err)
 {
-	const struct breaker_rules rules = rules_of(w);
+	const struct breaker_rules rules = watch_rules(w);
 	struct epoch_row row = w->kept;
 
 	row.epoch = epoch;
@@ -201,27 +244,102 @@ static bool cut_over_under(struct watch *w, uint64_t epoch, struct err *err)
 	return true;
 }
 
-/* The probes have said all they can. Here a cluster with a control store will ask it, with the epoch at hand, whether the queue is drained (not
- * with FORCE), and go on to cut_over_under when it has answered. Without one the probes suffice. */
+/* The probes have said all they can. With a control store it is asked next, and begins the epoch; without one they suffice. */
 static bool cut_over(struct watch *w, struct err *err)
 {
-	return cut_over_under(w, w->breaker.epoch + 1, err);
+	if (!w->council)
+		return cut_over_under(w, w->breaker.epoch + 1, err);
+	council_nudge(w);
+	return true;
 }
 
 static void cut_over_if_ready(struct watch *w)
 {
-	const struct breaker_rules rules = rules_of(w);
+	const struct breaker_rules rules = watch_rules(w);
 	struct err err;
 
 	if (breaker_is_ready(&w->breaker, &rules) && !cut_over(w, &err))
 		watch_complain(w, &w->disk, &err);
 }
 
+/* ---- the control store ---- */
+
+/* Whoever the probes find next is the primary of this epoch; until then nobody is served, if none was found since the fence. */
+static void begin_told(struct watch *w)
+{
+	const struct standing *s = &w->agree.told;
+	struct epoch_row row = w->kept;
+	struct err err;
+
+	row.epoch = s->epoch;
+	row.state = CLUSTER_PRIMARY;
+	row.fenced = false;
+	if (w->breaker.good < w->conf->breaker_probes && !watch_is_blind(w))
+		row.host[0] = '\0';
+	if (!epoch_keep(watch_here.book, &row, &err)) {
+		watch_complain(w, &w->disk, &err); /* the next poll tries it again: the breaker's epoch is still the old one */
+		return;
+	}
+	w->kept = row;
+	breaker_adopt(&w->breaker, CLUSTER_PRIMARY, s->epoch, false, loop_now(watch_here.loop));
+	if (w->serving < 0 && watch_is_blind(w))
+		w->serving = 0;
+	timer_stop(&w->window);
+	log_move(w, CLUSTER_RECOVERING);
+	tell(w);
+	round_stop(w);
+	timer_in(&w->round, w->serving < 0 ? 0 : w->conf->probe_interval);
+}
+
+static void adopt(struct watch *w, enum cluster_state state, uint64_t epoch, bool fenced)
+{
+	enum cluster_state before = w->breaker.state;
+
+	breaker_adopt(&w->breaker, state, epoch, fenced, loop_now(watch_here.loop));
+	watch_say(w, LOG_WARNING_, "the control store says %s under epoch %" PRIu64 "%s", standing_name(w->agree.told.state), w->agree.told.epoch,
+		  w->agree.told.held ? ", fenced by an operator" : "");
+	follow(w, before);
+	keep_or_complain(w);
+	council_tell_soon(w);
+}
+
+void watch_heard(struct watch *w, enum agree_step step)
+{
+	const struct standing *s = &w->agree.told;
+
+	switch (step) {
+	case AGREE_STAY:
+		tell(w);
+		return;
+	case AGREE_FENCE:
+		adopt(w, s->state, s->epoch, s->held);
+		return;
+	case AGREE_BEGIN:
+		begin_told(w);
+		return;
+	case AGREE_HOLD:
+		adopt(w, CLUSTER_RECOVERING, s->epoch, true);
+		return;
+	case AGREE_AHEAD:
+		if (w->breaker.state == CLUSTER_PRIMARY)
+			adopt(w, CLUSTER_RECOVERING, w->breaker.epoch, false);
+		return;
+	}
+	never("no such step");
+}
+
+static void lease_over(struct timer *t)
+{
+	struct watch *w = owner_of(t, struct watch, lease);
+
+	tell(w);
+}
+
 /* ---- what happens to it ---- */
 
 void watch_found(struct watch *w, enum breaker_finding f, int host, enum news news)
 {
-	const struct breaker_rules rules = rules_of(w);
+	const struct breaker_rules rules = watch_rules(w);
 	enum cluster_state before = w->breaker.state;
 	unsigned ticket = w->ticket;
 
@@ -243,7 +361,7 @@ void watch_found(struct watch *w, enum breaker_finding f, int host, enum news ne
 static void window_over(struct timer *t)
 {
 	struct watch *w = owner_of(t, struct watch, window);
-	const struct breaker_rules rules = rules_of(w);
+	const struct breaker_rules rules = watch_rules(w);
 	usec_t now = loop_now(watch_here.loop);
 
 	if (breaker_tick(&w->breaker, &rules, now))
@@ -270,7 +388,7 @@ static struct watch *watch_of(const struct cluster *c)
 
 static void login_news_take(struct watch *w, const struct login_news *n)
 {
-	const struct breaker_rules rules = rules_of(w);
+	const struct breaker_rules rules = watch_rules(w);
 	int before = w->breaker.failures;
 
 	if (n->worked)
@@ -392,17 +510,21 @@ static struct watch *watch_new(const struct conf_cluster *conf)
 	w->conf = conf;
 	timer_init(&w->round, watch_here.loop, round_fire);
 	timer_init(&w->window, watch_here.loop, window_over);
+	timer_init(&w->lease, watch_here.loop, lease_over);
 	list_push(&watch_here.all, &w->link);
 	hosts_make(w);
+	council_join(w);
 	begin(w);
 	return w;
 }
 
 static void watch_free(struct watch *w)
 {
+	council_leave(w);
 	round_stop(w);
 	timer_stop(&w->round);
 	timer_stop(&w->window);
+	timer_stop(&w->lease);
 	list_take(&w->link);
 	hosts_free_all(w);
 	mem_free(w);
@@ -426,6 +548,7 @@ static void watch_follow(struct watch *w, const struct conf_cluster *conf)
 	bool another_way = conf->breaker != w->conf->breaker || !conf->probe_user[0] != !w->conf->probe_user[0];
 
 	w->conf = conf;
+	council_join(w);
 	hosts_follow(w);
 	if (another_way) {
 		begin(w);
@@ -494,6 +617,7 @@ void watch_adopt(const struct setup *setup)
 	for (int i = 0; i < conf->n_clusters; i++)
 		if (is_watched(conf->cluster_at[i]) && !watch_find(conf->cluster_at[i]->name))
 			keep_or_complain(watch_new(conf->cluster_at[i]));
+	council_follow();
 	setup_drop(&old);
 }
 
@@ -532,6 +656,8 @@ bool watch_fence(struct watch *w, struct err *err)
 		follow(w, before);
 	else
 		watch_say(w, LOG_WARNING_, "fenced by an operator under epoch %" PRIu64, w->breaker.epoch);
+	agree_moved(&w->agree, &w->breaker, before);
+	council_nudge(w);
 	return keep(w, &why) || err_set(err, SQLSTATE_INTERNAL, "cluster %s is fenced, but the fence will not outlive this process: %s", w->cluster->name, why.text);
 }
 
@@ -546,14 +672,10 @@ static void forget(struct watch *w)
 	timer_in(&w->round, 0);
 }
 
-bool watch_unfence(struct watch *w, enum unfence how, struct err *err)
+static bool unfence_here(struct watch *w, enum unfence how, struct err *err)
 {
-	const struct breaker_rules rules = rules_of(w);
+	const struct breaker_rules rules = watch_rules(w);
 
-	if (refuse_to_observe(w, err))
-		return false;
-	if (!w->breaker.fenced)
-		return err_set(err, SQLSTATE_BAD_VALUE, "cluster %s is not fenced by an operator", w->cluster->name);
 	watch_say(w, LOG_WARNING_, "unfenced by an operator");
 	breaker_unfence(&w->breaker);
 	if (how == UNFENCE_FORCE)
@@ -561,6 +683,40 @@ bool watch_unfence(struct watch *w, enum unfence how, struct err *err)
 	if (breaker_is_ready(&w->breaker, &rules))
 		return cut_over(w, err);
 	return keep(w, err);
+}
+
+/* By the rules a primary has to be found first, for the store's answer is PRIMARY. */
+static bool unfence_there(struct watch *w, enum unfence how, watch_done_fn done, void *arg, struct err *err)
+{
+	if (how == UNFENCE_BY_RULES && w->breaker.good < w->conf->breaker_probes)
+		return err_set(err, SQLSTATE_NOT_NOW, "cluster %s: its primary was not found good by %d probes in a row yet%s%s", w->cluster->name, w->conf->breaker_probes,
+			       w->last_err.text[0] ? ": " : "", w->last_err.text);
+	if (!council_unfence(w, how, done, arg, err))
+		return false;
+	if (how == UNFENCE_FORCE)
+		forget(w);
+	return true;
+}
+
+void watch_unfence(struct watch *w, enum unfence how, watch_done_fn done, void *arg)
+{
+	struct err err = {0};
+
+	if (refuse_to_observe(w, &err)) {
+		done(arg, &err);
+		return;
+	}
+	if (!w->breaker.fenced && !(w->council && w->agree.told.held)) {
+		err_set(&err, SQLSTATE_BAD_VALUE, "cluster %s is not fenced by an operator", w->cluster->name);
+		done(arg, &err);
+		return;
+	}
+	if (w->council) {
+		if (!unfence_there(w, how, done, arg, &err))
+			done(arg, &err);
+		return;
+	}
+	done(arg, unfence_here(w, how, &err) ? NULL : &err);
 }
 
 int64_t watch_lag(const struct watch *w, const struct watched_host *h)

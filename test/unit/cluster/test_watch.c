@@ -77,6 +77,19 @@ static void changed(struct cluster *c)
 	sc.n_changed++;
 }
 
+static void unfenced(void *arg, const struct err *why)
+{
+	struct err *told = arg;
+
+	*told = why ? *why : (struct err){0};
+}
+
+static bool unfence(enum unfence how, struct err *err)
+{
+	watch_unfence(watch_find("main"), how, unfenced, err);
+	return !err->text[0];
+}
+
 /* ---- the world ---- */
 
 static void turn(void)
@@ -573,7 +586,7 @@ static void a_fence_leaves_the_primary_to_read_from_and_stands_after_a_restart(v
 		round_of_two(primary_on(1), replica_on(1));
 		assert_word(CLUSTER_RECOVERING, 1);
 	}
-	assert_true(watch_unfence(watch_find("main"), UNFENCE_BY_RULES, &err));
+	assert_true(unfence(UNFENCE_BY_RULES, &err));
 	assert_word(CLUSTER_PRIMARY, 2);
 	end();
 	start(TWO);
@@ -610,7 +623,7 @@ static void a_disk_that_fails_leaves_the_fence_up_and_the_epoch_unused(void **st
 	assert_non_null(strstr(err.text, "will not outlive"));
 	assert_word(CLUSTER_RECOVERING, 1);
 	rmdir(path);
-	assert_true(watch_unfence(watch_find("main"), UNFENCE_BY_RULES, &err));
+	assert_true(unfence(UNFENCE_BY_RULES, &err));
 	assert_word(CLUSTER_PRIMARY, 2);
 }
 
@@ -628,7 +641,7 @@ static void unfence_by_force_takes_whichever_primary_is_there(void **state)
 	answer(2, down());
 	assert_word(CLUSTER_DEGRADED, 2);
 	assert_true(watch_fence(watch_find("main"), &err));
-	assert_true(watch_unfence(watch_find("main"), UNFENCE_FORCE, &err));
+	assert_true(unfence(UNFENCE_FORCE, &err));
 	turn();
 	round_of_two(primary_on(1), down());
 	round_of_two(primary_on(1), down());
