@@ -61,6 +61,9 @@ struct watch {
 	char *council_key;         /* owns */
 	struct agree agree;
 	struct timer lease;        /* ends it */
+	usec_t queue_at;           /* when the queue is asked for next */
+	int64_t queue;             /* commands in it */
+	usec_t queue_age;          /* of the oldest */
 	watch_done_fn unfence_done; /* NULL: none under way */
 	void *unfence_arg;
 	usec_t unfence_until;

@@ -5,8 +5,10 @@
 
 #include "admin/collect.h"
 #include "admin/metrics_priv.h"
+#include "base/clock.h"
 #include "base/figure.h"
 #include "base/mem.h"
+#include "cluster/council.h"
 #include "config.h"
 
 #define LINES_AT_ONCE 512
@@ -376,6 +378,23 @@ static bool step(struct draft *d)
 
 /* ---- drafts ---- */
 
+static void copy_continuity(struct cluster *c, int64_t n[CLUSTER_FIGURES])
+{
+	const struct watch *w = watch_find(c->name);
+	word_t word = cluster_word(c);
+	usec_t left;
+
+	n[CLUSTER_state] = word_state(word);
+	n[CLUSTER_epoch] = (int64_t)word_epoch(word);
+	n[CLUSTER_refused_writes] = (int64_t)atomic_load(&c->refused_writes);
+	if (!w || !w->council)
+		return;
+	left = w->agree.lease_until - clock_now();
+	n[CLUSTER_lease] = left > 0 ? left : 0;
+	n[CLUSTER_queue] = w->queue;
+	n[CLUSTER_queue_age] = w->queue_age;
+}
+
 static void copy_clusters(struct draft *d)
 {
 	const struct conf *conf = control->setup->conf;
@@ -391,6 +410,7 @@ static void copy_clusters(struct draft *d)
 			memcpy(to->n, sums->n, sizeof(to->n));
 		to->n[CLUSTER_max_server_conn] = cc->max_server_conn;
 		to->n[CLUSTER_servers] = atomic_load(&c->lent);
+		copy_continuity(c, to->n);
 	}
 }
 

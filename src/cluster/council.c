@@ -14,6 +14,7 @@
 #include "wire/sqlstate.h"
 
 #define POLL_EVERY USEC_PER_SEC
+#define QUEUE_EVERY (10 * USEC_PER_SEC) /* it counts rows, for metrics */
 #define HINT_LEAST (20 * USEC_PER_MSEC) /* between two polls, however many hints there are */
 #define PATIENCE_MOST (5 * USEC_PER_SEC)
 #define UNFENCE_PATIENCE (3 * USEC_PER_SEC) /* for what passes by itself */
@@ -266,6 +267,32 @@ static void poll(struct council *c)
 	buf_free(&told);
 }
 
+static void queue_told(void *owner, const struct store_answer *a)
+{
+	struct council *c = owner;
+	struct watch *w = c->cluster ? watch_find(c->cluster) : NULL;
+	uint64_t depth, oldest_ms;
+
+	mem_free(c->cluster);
+	c->cluster = NULL;
+	if (a->err && !a->lost)
+		complain(c, "queue", a->err);
+	else if (w && w->council == c && a->n == 2 && read_u64(a->field[0], INT64_MAX, &depth) && read_u64(a->field[1], INT64_MAX / USEC_PER_MSEC, &oldest_ms)) {
+		w->queue = (int64_t)depth;
+		w->queue_age = (usec_t)oldest_ms * USEC_PER_MSEC;
+	}
+	go(c);
+}
+
+static void ask_queue(struct council *c, struct watch *w)
+{
+	const char *name = w->cluster->name;
+
+	w->queue_at = loop_now(watch_here.loop) + QUEUE_EVERY;
+	c->cluster = mem_str(name);
+	store_ask(c->store, "SELECT depth, oldest_ms FROM pgweir.queue($1)", &name, 1, queue_told);
+}
+
 #define ROW "SELECT ok, reason, state, epoch, held FROM pgweir."
 
 static void call(struct council *c, struct watch *w, enum agree_call what)
@@ -301,6 +328,7 @@ static void call(struct council *c, struct watch *w, enum agree_call what)
 static void go(struct council *c)
 {
 	usec_t now = loop_now(watch_here.loop), next = c->poll_at;
+	struct watch *queue_due = NULL;
 
 	if (!c->n_seats || !store_is_idle(c->store))
 		return;
@@ -320,10 +348,15 @@ static void go(struct council *c)
 			call(c, w, what);
 			return;
 		}
+		if (w->agree.heard && now >= w->queue_at)
+			queue_due = w;
 		if (w->agree.want != CALL_NONE && w->agree.not_before > now && w->agree.not_before < next)
 			next = w->agree.not_before;
 	}
-	timer_in(&c->timer, next - now);
+	if (queue_due)
+		ask_queue(c, queue_due);
+	else
+		timer_in(&c->timer, next - now);
 }
 
 static void on_timer(struct timer *t)

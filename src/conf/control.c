@@ -3,7 +3,7 @@
  *   host=control port=5432 dbname=control user=weir password='it''s'
  *   postgresql://weir:secret@control:5432/control
  *
- * One host. How TLS is done is a matter of server_tls_*, as for all servers, so there is no sslmode here. */
+ * What is wrong is told without a word of it, for any may be the password. One host. How TLS is done is a matter of server_tls_*, as for all servers, so there is no sslmode here. */
 #include <ctype.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static bool set(struct conf_control *c, const char *key, const char *value, stru
 		return true;
 	}
 	if (strcmp(key, "port") == 0)
-		return port_read(value, &c->port, err);
+		return port_read(value, &c->port, NULL) || err_set(err, "22023", "control: its port is not in the range 1 to 65535");
 	if (strcmp(key, "password") == 0) {
 		secret_free(&c->password);
 		secret_set(&c->password, value, strlen(value));
@@ -32,7 +32,7 @@ static bool set(struct conf_control *c, const char *key, const char *value, stru
 	}
 	if (strcmp(key, "sslmode") == 0)
 		return err_set(err, "22023", "control: TLS is set by server_tls_sslmode, not by sslmode");
-	return err_set(err, "22023", "control: \"%.32s\" is none of host, port, dbname, user and password", key);
+	return err_set(err, "22023", "control: it may have host, port, dbname, user and password, and nothing else");
 }
 
 /* ---- key=value ---- */

@@ -108,10 +108,10 @@ static void what_is_not_built_is_named_in_a_warning(void **state)
 				       "1 = host=h\n"
 				       "2 = host=h port=7000\n"
 				       "[clusters]\n"
-				       "main = primary=h replicas=i:5433 breaker=off control='host=c password=hush'\n",
+				       "main = primary=h replicas=i:5433 breaker=off degraded_to=q\n",
 				       "test.ini:4: log_format is not built yet and has no effect\n"
 				       "test.ini:5: auth_hba_file is not built yet and has no effect\n"
-				       "test.ini:22: [clusters] control is not built yet and has no effect\n"
+				       "test.ini:22: [clusters] degraded_to is not built yet and has no effect\n"
 				       "test.ini:19: [peers] is not built yet and has no effect (nor on 1 further lines)\n");
 
 	(void)state;
@@ -139,6 +139,10 @@ static void no_report_shows_a_secret(void **state)
 		"[databases]\na password=hush\n",
 		"[pgweir]\nprobe_password hush\n",
 		"[pgweir]\nprobe_password = hush\nauth_ldap_options = ldapbindpasswd=hush\nxx=1\n",
+		"[clusters]\nc = primary=h breaker=on control='user=u password=a hush'\n",
+		"[clusters]\nc = primary=h breaker=on control='user=u password=a hush=b'\n",
+		"[clusters]\nc = primary=h breaker=on control=postgresql://u:hush/x@h/d\n",
+		"[clusters]\nc = primary=h breaker=on control=postgresql://u:x%zzhush@h/d\n",
 		"[clusters]\nc = primary=h:99999 control=postgresql://u:hush@h/x probe_password=hush\n",
 	};
 
