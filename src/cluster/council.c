@@ -30,7 +30,8 @@ struct council {
 
 	char *cluster;          /* owns: whose call is under way; NULL: the poll's */
 	enum agree_call call;
-	struct complaint trouble;
+	struct complaint trouble;    /* it is not heard */
+	struct complaint objection;  /* it is, but does not do what it is asked to */
 };
 
 static struct list councils;
@@ -57,17 +58,17 @@ static struct watch *first_watch(const struct council *c)
 	return NULL;
 }
 
-static void complain(struct council *c, const char *what, const struct err *err)
+static void complain(struct council *c, struct complaint *about, const char *what, const struct err *err)
 {
 	usec_t now = loop_now(watch_here.loop);
 	const struct watch *w = first_watch(c);
 	struct err said;
 
 	err_set(&said, err->sqlstate, "%s: %s", what, err->text);
-	if (!w || (strcmp(c->trouble.text, said.text) == 0 && now - c->trouble.at < 60 * USEC_PER_SEC))
+	if (!w || (strcmp(about->text, said.text) == 0 && now - about->at < 60 * USEC_PER_SEC))
 		return;
-	strcpy(c->trouble.text, said.text);
-	c->trouble.at = now;
+	strcpy(about->text, said.text);
+	about->at = now;
 	log_error("control store of cluster %s: %s (SQLSTATE %s)", w->cluster->name, said.text, said.sqlstate);
 }
 
@@ -150,6 +151,20 @@ static bool poll_line(struct council *c, char *line)
 	return true;
 }
 
+/* An UNFENCE that waited for a better moment: somebody else was first, or fenced again. No call is under way. */
+static void unfences_settle(struct council *c)
+{
+	list_each(at, &watch_here.all) {
+		struct watch *w = list_owner(at, struct watch, link);
+		struct err err;
+
+		if (w->council != c || !w->unfence_done || w->agree.want == CALL_UNFENCE || w->agree.want == CALL_UNFENCE_FORCE)
+			continue;
+		err_set(&err, SQLSTATE_NOT_NOW, "cluster %s was fenced again, or has moved on to epoch %" PRIu64, w->cluster->name, w->breaker.epoch);
+		unfence_ends(w, w->breaker.state == CLUSTER_PRIMARY ? NULL : &err);
+	}
+}
+
 static void polled(void *owner, const struct store_answer *a)
 {
 	struct council *c = owner;
@@ -158,7 +173,7 @@ static void polled(void *owner, const struct store_answer *a)
 
 	if (a->err) {
 		if (!a->lost)
-			complain(c, "poll", a->err);
+			complain(c, &c->trouble, "poll", a->err);
 		go(c);
 		return;
 	}
@@ -166,12 +181,13 @@ static void polled(void *owner, const struct store_answer *a)
 	while (good && *lines && (line = strsep(&rest, "\n")))
 		good = poll_line(c, line);
 	mem_free(lines);
+	unfences_settle(c);
 	if (good) {
 		c->heard = c->sent_at;
 		heard_well(c);
 	} else {
 		err_set(&odd, SQLSTATE_PROTOCOL, "its answer is not understood");
-		complain(c, "poll", &odd);
+		complain(c, &c->trouble, "poll", &odd);
 	}
 	go(c);
 }
@@ -219,7 +235,7 @@ static void called(void *owner, const struct store_answer *a)
 	if (a->err) {
 		w->agree.not_before = now + POLL_EVERY;
 		if (!a->lost)
-			complain(c, "call", a->err);
+			complain(c, &c->objection, "call", a->err);
 		if (call == CALL_UNFENCE || call == CALL_UNFENCE_FORCE)
 			unfence_ends(w, a->err);
 	} else if (a->n == 5 && standing_read(a->field[3], a->field[2], a->field[4], &s)) {
@@ -276,7 +292,7 @@ static void queue_told(void *owner, const struct store_answer *a)
 	mem_free(c->cluster);
 	c->cluster = NULL;
 	if (a->err && !a->lost)
-		complain(c, "queue", a->err);
+		complain(c, &c->objection, "queue", a->err);
 	else if (w && w->council == c && a->n == 2 && read_u64(a->field[0], INT64_MAX, &depth) && read_u64(a->field[1], INT64_MAX / USEC_PER_MSEC, &oldest_ms)) {
 		w->queue = (int64_t)depth;
 		w->queue_age = (usec_t)oldest_ms * USEC_PER_MSEC;
@@ -374,7 +390,14 @@ static void on_up(void *owner)
 
 static void on_down(void *owner, const struct err *why)
 {
-	complain(owner, "not reached", why);
+	struct council *c = owner;
+
+	complain(c, &c->trouble, "not reached", why);
+	list_each(at, &watch_here.all) {
+		struct watch *w = list_owner(at, struct watch, link);
+		if (w->council == c)
+			unfence_ends(w, why);
+	}
 }
 
 static void on_hint(void *owner)
@@ -404,7 +427,7 @@ static struct store_place place_of(const struct watch *w)
 		.password = secret_is_set(&at->password) ? &at->password : known ? &known->secret : NULL,
 		.tls = watch_here.setup->server_tls,
 		.tls_required = watch_here.setup->conf->set.server_tls_sslmode >= SSL_REQUIRE,
-		.patience = w->conf->fence_lease < PATIENCE_MOST ? w->conf->fence_lease : PATIENCE_MOST,
+		.patience = w->conf->fence_lease / 2 < PATIENCE_MOST ? w->conf->fence_lease / 2 : PATIENCE_MOST, /* time for another try within the lease */
 	};
 }
 

@@ -192,6 +192,32 @@ def test_unfence_force_does_not_ask_for_the_queue(weir_of, store):
 	writes(weir)
 
 
+def test_unfence_without_the_store_is_refused_and_not_left_waiting(weir_of, pg):
+	relay = Relay((pg.host, pg.port))
+	weir = weir_of(through=relay)
+	writes(weir)
+	weir.admin("FENCE main")
+	until("the primary is found", lambda: weir.admin("SHOW CLUSTERS")[0]["probes"] == 2)
+	relay.refuse = True
+	relay.cut()
+	with pytest.raises(Exception):
+		weir.admin("UNFENCE main")
+	assert standing(weir)[2]
+	relay.refuse = False
+	until("it is unfenced", lambda: released(weir), seconds=10)
+	writes(weir)
+	assert standing(weir) == ("primary", 2, False)
+	relay.close()
+
+
+def released(weir):
+	try:
+		weir.admin("UNFENCE main")
+	except Exception:
+		return False
+	return True
+
+
 # --- what may happen to the store, and to us
 
 @pytest.mark.parametrize("direction", ["server", "client"])
