@@ -46,6 +46,8 @@ static inline word_t cluster_word(const struct cluster *c)
 enum { PRIMARY_ANY = -1, PRIMARY_NOBODY = -2 };
 int cluster_primary(const struct cluster *c, const struct conf_cluster *cc);
 bool cluster_may_read(const struct cluster *c, const struct conf_host *h); /* is it a replica that is up, of the same data? */
+/* While writes are fenced and no primary is known: is there a replica, of all its hosts, that reads may go to? */
+bool cluster_has_stand_in(const struct cluster *c, const struct conf_cluster *cc);
 /* May the i-th of replicas= be dialled for reading, as far as the probes know? Where they know nothing, all may. */
 bool cluster_replica_serves(const struct cluster *c, const struct conf_cluster *cc, int i);
 void cluster_each(void (*row)(void *arg, struct cluster *c), void *arg);

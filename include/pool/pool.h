@@ -254,6 +254,8 @@ void pool_give(struct server *s);
 void pool_server_gone(struct server *s); /* it was closed: caps have room, waiters may need another */
 void pool_serve_soon(struct pool *p); /* at the end of the turn */
 bool pool_is_held(const struct pool *p); /* paused */
+/* Its cluster is DEGRADED, and nobody stands in: nothing is waited for. err is the answer. */
+bool target_is_down(const struct target *t, struct err *err);
 /* Logins of this target fail: err is the answer for clients, in full. False: they do not, or other servers of it are alive. */
 bool target_refuses(const struct target *t, bool fresh, struct err *err);
 struct guc_value *target_spelling(const struct target *t, int guc, const struct guc_value *asked); /* borrowed; NULL: not tried yet */

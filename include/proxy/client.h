@@ -111,6 +111,7 @@ struct client {
 	bool served;               /* has had a server at least once */
 
 	/* the fence (proxy/fence) */
+	uint8_t mode_told;         /* enum cluster_state: the last pgweir.mode (proxy/mode) */
 	uint64_t epoch;            /* that it says it acts under; 0: none */
 	struct gucs *gucs_before;  /* owns: gucs as its transaction found them; NULL: as they are now */
 	uint8_t fence_batch;       /* FENCE_ bits of what it has passed on since the last ReadyForQuery; while the server is read-only */

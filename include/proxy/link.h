@@ -30,8 +30,13 @@ _Static_assert(MARK_RESET == REPLY_MARK_TOLD, "replies tells of the marks from M
 #define MARK_FIRST_NOTE MARK_UNNAMED
 
 void link_init(struct client *c); /* a new client */
-/* Asks the pool for a server. True: joined. False: it waits or is closed. */
-bool link_get(struct client *c);
+enum got {
+	GOT_SERVER, /* joined */
+	GOT_LATER,  /* it waits, or is closed */
+	GOT_ERROR,  /* nobody can serve it while its cluster is down: err is for the client, who stays */
+};
+/* Asks the pool for a server. */
+enum got link_get(struct client *c, struct err *err);
 /* The same for a client that logs in and needs a server for it (proxy/welcome). */
 void link_get_welcome(struct client *c);
 /* Once, before the first message to a new server: puts what has to go ahead into the worker's to_server parcel. */

@@ -123,6 +123,14 @@ bool cluster_may_read(const struct cluster *c, const struct conf_host *h)
 	return false;
 }
 
+bool cluster_has_stand_in(const struct cluster *c, const struct conf_cluster *cc)
+{
+	for (int i = 0; i < cc->n_primary + cc->n_replicas; i++)
+		if (cluster_may_read(c, conf_cluster_host(cc, i)))
+			return true;
+	return false;
+}
+
 bool cluster_replica_serves(const struct cluster *c, const struct conf_cluster *cc, int i)
 {
 	return atomic_load_explicit(&c->primary, memory_order_acquire) == KEY_ANY || cluster_may_read(c, &cc->replicas[i]);

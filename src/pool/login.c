@@ -638,8 +638,18 @@ static void host_add(struct login *g, const struct conf_host *h)
 	g->hosts[g->n_hosts++] = (struct login_host){mem_str(h->host), h->port};
 }
 
-/* For a read pool the replicas that may serve. Else the one that the probes have found, or all under primary=. The tag of the server is what was
- * read before: when that is no longer so, it is closed again. */
+/* Degraded service: no primary is known, and what is opened can only read. The word of such servers keeps them apart from the primary's. What they
+ * say is nothing about the primary. */
+static void stand_ins_add(struct login *g, const struct conf_cluster *c)
+{
+	for (int i = 0; i < c->n_primary + c->n_replicas; i++)
+		if (cluster_may_read(g->server->lane->cluster, conf_cluster_host(c, i)))
+			host_add(g, conf_cluster_host(c, i));
+	g->server->reader = g->n_hosts > 0;
+}
+
+/* For a read pool the replicas that may serve. Else the one that the probes have found, or all under primary=, or who stands in. The tag of the
+ * server is what was read before: when that is no longer so, it is closed again. */
 static void hosts_choose(struct login *g, const struct conf_entry *e)
 {
 	const struct conf_cluster *c = e->cluster;
@@ -656,6 +666,8 @@ static void hosts_choose(struct login *g, const struct conf_entry *e)
 		host_add(g, conf_cluster_host(c, chosen));
 	for (int i = 0; chosen == PRIMARY_ANY && i < c->n_primary; i++)
 		host_add(g, &c->primary[i]);
+	if (chosen == PRIMARY_NOBODY && fence_is_up(g->server->word) && !g->server->target->exempt)
+		stand_ins_add(g, c);
 }
 
 static void no_host(struct later *later)

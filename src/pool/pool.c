@@ -6,6 +6,7 @@
  * blocked, and pool/blocked says whose turn it is when a server comes free. */
 #include "pool/pool.h"
 
+#include <inttypes.h>
 #include <strings.h>
 
 #include "base/random.h"
@@ -278,11 +279,16 @@ static bool open_for_waiters(struct pool *p, struct server **found)
 }
 
 static void timer_for(struct pool *p);
+static void refuse_waiters(struct pool *p, const struct err *err, bool all);
 
 void pool_serve(struct pool *p)
 {
+	struct err err;
+
 	verify_here(p->lane->loop);
 	lane_keep_up(p->lane);
+	if (p->n_waiters && target_is_down(p->target, &err))
+		refuse_waiters(p, &err, true);
 	while (p->n_waiters && !pool_is_held(p)) {
 		struct server *s = own_idle(p, p->n_waiters);
 		if (!s) {
@@ -606,10 +612,29 @@ static bool is_not_served(const struct target *t, struct err *err)
 	return true;
 }
 
+bool target_is_down(const struct target *t, struct err *err)
+{
+	const struct cluster *c = t->lane->cluster;
+	word_t w = cluster_word(c);
+	const struct conf_entry *e;
+
+	if (!word_is_guarded(w) || word_state(w) != CLUSTER_DEGRADED)
+		return false;
+	e = target_entry(t);
+	if (!e || e->prefer_replica || (!t->exempt && cluster_has_stand_in(c, e->cluster)))
+		return false;
+	err_set(err, SQLSTATE_NOT_NOW, "cluster %s is %s under epoch %" PRIu64 ": its primary cannot be used, and %s", c->name,
+		cluster_state_name(word_state(w)), word_epoch(w), t->exempt ? "this client may not read elsewhere" : "no replica can serve");
+	err_hint(err, "the primary is tried again within %lld ms", (long long)(e->cluster->breaker_open / USEC_PER_MSEC));
+	return true;
+}
+
 bool target_refuses(const struct target *t, bool fresh, struct err *err)
 {
 	const struct settings *set = &t->lane->setup->conf->set;
 
+	if (target_is_down(t, err))
+		return true;
 	if (t->reads)
 		return is_not_served(t, err);
 	if (!timer_is_set(&t->retry) || t->n_servers > t->n_logins || is_temporary(&t->last_err))

@@ -9,6 +9,7 @@
 #include "proxy/expect.h"
 #include "proxy/inventory.h"
 #include "proxy/link.h"
+#include "proxy/mode.h"
 #include "proxy/relay.h"
 #include "proxy/worker.h"
 #include "sql/touch.h"
@@ -73,6 +74,7 @@ static enum fence_step tell(struct client *c, const struct frame *f, const struc
 {
 	struct buf *out = parcel_made(c->worker->to_client);
 
+	mode_tell(c);
 	report_error(out, "ERROR", err->sqlstate, "%s", err->text);
 	if (f->type == 'Q' || f->type == 'F' || f->type == 'S')
 		msg_ready(out, 'I');
@@ -93,6 +95,7 @@ static enum fence_step skip(struct client *c, const struct frame *f)
 {
 	if (f->type == 'S') {
 		leave_server(c);
+		mode_tell(c);
 		msg_ready(parcel_made(c->worker->to_client), 'I');
 	}
 	return drop(c, f);
@@ -106,6 +109,7 @@ static enum fence_step cut_copy(struct client *c, const struct frame *f, const s
 	struct buf *out = parcel_made(c->worker->to_client);
 
 	leave_server(c);
+	mode_tell(c);
 	report_error(out, "ERROR", err->sqlstate, "%s", err->text);
 	c->refusing = ready == 0;
 	while (ready--)

@@ -36,12 +36,24 @@ static void granted(struct waiter *w, struct server *s)
 		stream_resume(&c->stream);
 }
 
+static bool is_shutting_down(void)
+{
+	return atomic_load_explicit(&process_stage, memory_order_relaxed) == STAGE_WAIT_SERVERS;
+}
+
+/* Its cluster is DEGRADED and nobody can serve it: an error for one who is in, and not its end. */
+static bool is_down(const struct client *c, struct err *err)
+{
+	return !is_shutting_down() && !c->welcome_due && !place_has_fallback(c) && target_is_down(c->pool->target, err);
+}
+
 static void refused(struct waiter *w, const struct err *err)
 {
 	struct client *c = owner_of(w, struct client, waiter);
+	struct err down;
 
-	if (place_has_fallback(c))
-		place_fall_soon(c, err);
+	if (place_has_fallback(c) || is_down(c, &down))
+		place_fall_soon(c, err); /* one who is in asks once more, and is told at its message's place */
 	else
 		client_close(c, err, err->text);
 }
@@ -70,12 +82,20 @@ void link_init(struct client *c)
 
 static enum take ask_pool(struct client *c, struct server **s, struct err *err)
 {
-	if (atomic_load_explicit(&process_stage, memory_order_relaxed) == STAGE_WAIT_SERVERS) {
+	if (is_shutting_down()) {
 		err_set(err, SQLSTATE_SHUTDOWN, "server shutting down");
 		return TAKE_REFUSED;
 	}
 	c->waiter.fresh = !c->served;
 	return pool_take(c->pool, &c->waiter, s, err);
+}
+
+/* Its cluster is down, and it is at rest again: it stays connected. */
+static enum got told_down(struct client *c)
+{
+	place_rise(c);
+	speak_visit_end(c);
+	return GOT_ERROR;
 }
 
 /* Refused: is there another pool for it? Else it is on its way to one, or closed. */
@@ -115,22 +135,23 @@ void link_get_welcome(struct client *c)
 	}
 }
 
-bool link_get(struct client *c)
+enum got link_get(struct client *c, struct err *err)
 {
 	struct server *s;
-	struct err err;
 
-	switch (ask_pool(c, &s, &err)) {
+	switch (ask_pool(c, &s, err)) {
 	case TAKE_GRANTED:
 		c->deadline_idle = 0;
 		client_move(c, CLIENT_ACTIVE);
 		joined(c, s);
-		return true;
+		return GOT_SERVER;
 	case TAKE_WAIT:
 		begin_to_wait(c);
-		return false;
+		return GOT_LATER;
 	case TAKE_REFUSED:
-		return may_go_on(c, &err) && link_get(c);
+		if (is_down(c, err))
+			return told_down(c);
+		return may_go_on(c, err) ? link_get(c, err) : GOT_LATER;
 	}
 	never("no such answer");
 }

@@ -5,6 +5,7 @@
 #include "proxy/fence.h"
 #include "proxy/inspect.h"
 #include "proxy/link.h"
+#include "proxy/mode.h"
 #include "proxy/parcel.h"
 #include "proxy/place.h"
 #include "proxy/relay_priv.h"
@@ -12,6 +13,7 @@
 #include "proxy/throttle.h"
 #include "proxy/worker.h"
 #include "wire/frame.h"
+#include "wire/report.h"
 #include "wire/sqlstate.h"
 #include "wire/writer.h"
 
@@ -31,6 +33,7 @@ static bool answer_alone(struct client *c, const struct frame *f)
 {
 	switch (f->type) {
 	case 'S':
+		mode_tell(c);
 		msg_ready(parcel_made(c->worker->to_client), 'I');
 		speak_sync(c);
 		return true;
@@ -292,6 +295,37 @@ static enum step pass(struct client *c, const struct at *at)
 	return STEP_ON;
 }
 
+/* Its transaction does not begin, and it stays as it is. */
+static enum step tell(struct client *c, const struct frame *f, const struct err *err)
+{
+	struct buf *out = parcel_made(c->worker->to_client);
+	bool simple = f->type == 'Q' || f->type == 'F';
+
+	report_err(out, "ERROR", err);
+	if (simple)
+		msg_ready(out, 'I');
+	c->refusing = !simple;
+	return drop(c, f);
+}
+
+static enum step get_server(struct client *c, const struct frame *f)
+{
+	struct err err;
+
+	mode_tell(c);
+	send_made(c);
+	switch (link_get(c, &err)) {
+	case GOT_SERVER:
+		return STEP_PASS;
+	case GOT_LATER:
+		return STEP_STOP;
+	case GOT_ERROR:
+		mode_tell(c); /* it may have moved since */
+		return tell(c, f, &err);
+	}
+	never("no such answer");
+}
+
 /* One message at the front. Each that has a say says whether it goes on. */
 static enum step client_message(struct client *c, const struct settings *set, const struct at *at)
 {
@@ -310,13 +344,10 @@ static enum step client_message(struct client *c, const struct settings *set, co
 		step = settle(c, at);
 	if (step == STEP_PASS && throttle_concerns(c))
 		step = admit(c, at);
+	if (step == STEP_PASS && !c->server)
+		step = get_server(c, at->f);
 	if (step != STEP_PASS)
 		return step;
-	if (!c->server) {
-		send_made(c);
-		if (!link_get(c))
-			return STEP_STOP;
-	}
 	if (c->link_due && c->epoch) {
 		step = fence_outcome(c, fence_check_epoch(c, at->f));
 		if (step != STEP_PASS)

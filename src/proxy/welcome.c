@@ -6,6 +6,7 @@
 #include "proxy/fence.h"
 #include "proxy/greet.h"
 #include "proxy/link.h"
+#include "proxy/mode.h"
 #include "proxy/parcel.h"
 #include "proxy/place.h"
 #include "proxy/speak.h"
@@ -41,6 +42,7 @@ static void send_welcome(struct client *c)
 	uint32_t pid, key;
 
 	write_parameters(c, &b);
+	mode_greet(c, &b);
 	address_key(c, &pid, &key);
 	msg_key(&b, pid, key);
 	if (set->login_notify_message[0])

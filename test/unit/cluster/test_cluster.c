@@ -114,6 +114,20 @@ static void a_new_cluster_has_no_breaker_and_any_primary(void **state)
 		assert_false(cluster_may_read(c, conf_cluster_host(&four, i)));
 }
 
+static void any_host_that_may_be_read_from_stands_in(void **state)
+{
+	(void)state;
+	struct cluster *c = cluster_of("standing in", 0);
+
+	assert_false(cluster_has_stand_in(c, &four));
+	for (int i = 0; i < 4; i++) {
+		atomic_store(&c->replicas[0], cluster_host_key(&hosts[i]));
+		assert_true(cluster_has_stand_in(c, &four));
+	}
+	atomic_store(&c->replicas[0], cluster_host_key(&(struct conf_host){"c", 1}));
+	assert_false(cluster_has_stand_in(c, &four));
+}
+
 static void the_primary_is_found_among_all_hosts_wherever_it_stands(void **state)
 {
 	(void)state;
@@ -141,6 +155,7 @@ int main(void)
 		cmocka_unit_test(without_a_ceiling_every_permit_is_given),
 		cmocka_unit_test(a_walk_shows_every_cluster),
 		cmocka_unit_test(a_new_cluster_has_no_breaker_and_any_primary),
+		cmocka_unit_test(any_host_that_may_be_read_from_stands_in),
 		cmocka_unit_test(the_primary_is_found_among_all_hosts_wherever_it_stands),
 	};
 	return cmocka_run_group_tests(tests, three_workers, NULL);
