@@ -441,7 +441,7 @@ static void a_bad_round_begins_a_fresh_window(void **state)
 
 static void three_failed_logins_open_it_in_the_middle_of_a_round(void **state)
 {
-	struct err refused = {"08006", "connect failed: Connection refused"};
+	struct err refused = {.sqlstate = "08006", .text = "connect failed: Connection refused"};
 	word_t word;
 
 	(void)state;
@@ -462,7 +462,7 @@ static void three_failed_logins_open_it_in_the_middle_of_a_round(void **state)
 
 static void a_login_that_worked_resets_the_count(void **state)
 {
-	struct err refused = {"08006", "connect failed: Connection refused"};
+	struct err refused = {.sqlstate = "08006", .text = "connect failed: Connection refused"};
 	word_t word;
 
 	(void)state;
@@ -480,7 +480,7 @@ static void a_login_that_worked_resets_the_count(void **state)
 
 static void logins_begun_under_another_word_say_nothing(void **state)
 {
-	struct err refused = {"08006", "connect failed: Connection refused"};
+	struct err refused = {.sqlstate = "08006", .text = "connect failed: Connection refused"};
 
 	(void)state;
 	started();
