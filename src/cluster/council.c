@@ -34,7 +34,7 @@ struct council {
 	struct complaint objection;  /* it is, but does not do what it is asked to */
 };
 
-static struct list councils;
+static struct list councils = {&councils, &councils};
 static char node[128];
 
 const char *council_node(void)
@@ -490,8 +490,6 @@ void council_join(struct watch *w)
 {
 	char *key = w->conf->control.user && w->conf->breaker == BREAKER_ON ? key_of(&w->conf->control) : NULL;
 
-	if (!councils.next)
-		list_init(&councils);
 	if (w->council && key && strcmp(key, w->council_key) == 0) {
 		mem_free(key);
 		return;
