@@ -51,7 +51,7 @@ void stmt_set_init(struct stmt_set *s);
 bool stmt_set_use(struct stmt_set *s, const struct stmt *st);  /* is it there? moves it to the young end */
 void stmt_set_add(struct stmt_set *s, struct stmt *st);        /* takes a reference of its own */
 void stmt_set_take(struct stmt_set *s, const struct stmt *st); /* may be absent */
-void stmt_set_retire(struct stmt_set *s, uint64_t serial);     /* stmt_retire of the one with that serial, if it is there */
+struct stmt *stmt_set_find(const struct stmt_set *s, uint64_t serial); /* NULL: it is not there; borrowed */
 struct stmt *stmt_set_oldest(const struct stmt_set *s);        /* NULL: empty; borrowed */
 void stmt_set_clear(struct stmt_set *s);
 static inline size_t stmt_set_count(const struct stmt_set *s) { return s->by_serial.count; }

@@ -59,6 +59,10 @@ void link_part(struct client *c);
 void link_parted(struct client *c);
 /* The server says that its statements are gone: DEALLOCATE ALL, DISCARD ALL. Those whose Parse stands behind it are not. */
 void link_statements_gone(struct client *c);
+/* The server refused a message that names one of our statements. What was dropped where nobody could see it, in a function, comes back when it is
+ * used next; a server that is shared is closed when it comes free, for others will be missing there too. What may not be used any more as it
+ * is (0A000: cached plan must not change result type) is a new statement for who parses its text next. */
+void link_plan_refused(struct client *c, uint64_t serial, const char *sqlstate);
 /* A command tag: does it say that tables, views or functions have changed? Then what was prepared before may have another result or other
  * parameters than the text would have now. */
 void link_note_tag(struct client *c, const uint8_t *tag, size_t len);

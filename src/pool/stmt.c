@@ -166,12 +166,11 @@ void stmt_set_take(struct stmt_set *s, const struct stmt *st)
 		copy_free(s, copy);
 }
 
-void stmt_set_retire(struct stmt_set *s, uint64_t serial)
+struct stmt *stmt_set_find(const struct stmt_set *s, uint64_t serial)
 {
 	struct stmt_copy *copy = copy_find(s, serial);
 
-	if (copy)
-		stmt_retire(copy->stmt);
+	return copy ? copy->stmt : NULL;
 }
 
 struct stmt *stmt_set_oldest(const struct stmt_set *s)

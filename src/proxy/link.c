@@ -340,13 +340,19 @@ void link_part(struct client *c)
 
 /* ---- statements that are gone ---- */
 
+/* What a Parse that is not answered yet makes; NULL: it is none. */
+static struct stmt *made_by(const struct reply *r)
+{
+	if (r->mark == MARK_AHEAD)
+		return r->note;
+	return r->mark == MARK_NAMED && r->act == REPLY_FORWARD ? ((struct stmt_name *)r->note)->stmt : NULL;
+}
+
 /* What is parsed or closed behind it. */
 static void still_to_come(struct server *s, struct reply *r)
 {
-	if (r->mark == MARK_AHEAD)
-		stmt_set_add(&s->stmts, r->note);
-	else if (r->mark == MARK_NAMED && r->act == REPLY_FORWARD)
-		stmt_set_add(&s->stmts, ((struct stmt_name *)r->note)->stmt);
+	if (made_by(r))
+		stmt_set_add(&s->stmts, made_by(r));
 	else if (r->mark == MARK_EVICT && stmt_set_use(&s->stmts, r->note))
 		stmt_set_take(&s->stmts, r->note);
 	else if (r->mark == MARK_EVICT)
@@ -361,6 +367,30 @@ void link_statements_gone(struct client *c)
 	stmt_set_clear(&s->stmts);
 	for (uint32_t i = 0; i < s->replies.count; i++)
 		still_to_come(s, replies_at(&s->replies, i));
+}
+
+static bool is_to_come(struct server *s, const struct stmt *st)
+{
+	for (uint32_t i = 0; i < s->replies.count; i++)
+		if (made_by(replies_at(&s->replies, i)) == st)
+			return true;
+	return false;
+}
+
+void link_plan_refused(struct client *c, uint64_t serial, const char *sqlstate)
+{
+	struct server *s = c->server;
+	struct stmt *st = stmt_set_find(&s->stmts, serial);
+
+	if (!st)
+		return;
+	if (strcmp(sqlstate, SQLSTATE_UNSUPPORTED) == 0) {
+		stmt_retire(st);
+	} else if (strcmp(sqlstate, SQLSTATE_NO_STATEMENT) == 0 && !is_to_come(s, st)) {
+		stmt_set_take(&s->stmts, st);
+		if (c->mode != POOL_SESSION)
+			server_make_stale(s, "its prepared statements were dropped");
+	}
 }
 
 void link_note_tag(struct client *c, const uint8_t *tag, size_t len)

@@ -133,7 +133,7 @@ static bool take_error(struct server *s, struct client *c, const uint8_t *p, con
 		settings_failed(s, c, &r);
 		return false;
 	}
-	uint64_t stale_plan = front && front->mark == MARK_PLAN && strcmp(r.sqlstate, SQLSTATE_UNSUPPORTED) == 0 ? (uintptr_t)front->note : 0;
+	uint64_t plan = front && front->mark == MARK_PLAN ? (uintptr_t)front->note : 0;
 	if (front && front->mark == MARK_REFUSED)
 		report_error(made, "ERROR", ((struct err *)front->note)->sqlstate, "%s", ((struct err *)front->note)->text);
 	else if (front && front->mark == MARK_DUPLICATE && strcmp(r.sqlstate, SQLSTATE_STATEMENT_EXISTS) == 0)
@@ -146,8 +146,8 @@ static bool take_error(struct server *s, struct client *c, const uint8_t *p, con
 		link_unnamed_failed(front);
 	uint32_t syncs = s->replies.copy_in ? c->copy_syncs : 0;
 	replies_take(&s->replies, 'E'); /* which also takes back what was noted of statements behind the error */
-	if (stale_plan)
-		stmt_set_retire(&s->stmts, stale_plan); /* cached plan must not change result type: a new Parse of the text must be a new statement */
+	if (plan)
+		link_plan_refused(c, plan, r.sqlstate);
 	if (syncs)
 		send_kept_syncs(s, c, syncs);
 	return true;

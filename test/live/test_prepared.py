@@ -1,5 +1,6 @@
 """Prepared statements in transaction mode, letter by letter as PostgreSQL answers."""
 
+import contextlib
 import random
 
 import pytest
@@ -174,6 +175,29 @@ def test_a_reset_takes_the_names_of_the_one_who_asked_only(one, reset):
 	assert b.talk(B("", "b"), E(), S) == "2 D[2] C(SELECT 1) Z(I)"
 	assert a.talk(B("", "a"), E(), S) == "E(26000) Z(I)"
 	assert a.talk(P("a", "select 3"), B("", "a"), E(), S) == "1 2 D[3] C(SELECT 1) Z(I)"
+
+
+HIDDEN = {"do": "do $$ begin execute 'deall' || 'ocate all'; end $$", "function": "select drops_them()"}
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+def test_statements_that_a_function_drops_come_back(pg, pooler, hidden, mode):
+	"""Nobody can see that they go: the next use of one fails, once, and not for ever."""
+	weir = pooler(settings={"default_pool_size": 1}, databases={"app": {"pool_mode": mode}})
+	pg.sql("create or replace function drops_them() returns void language plpgsql as $$ begin execute 'deallocate all'; end $$", dbname="app")
+	a = weir.raw()
+	for n in range(3):
+		a.talk(P(f"s{n}", f"select {n}"), S)
+	with contextlib.closing(weir.raw() if mode == "transaction" else a) as b:
+		b.query(HIDDEN[hidden])
+		for n in range(3):
+			said = a.talk(B("", f"s{n}"), E(), S)
+			assert said in ("E(26000) Z(I)", f"2 D[{n}] C(SELECT 1) Z(I)")
+		for n in range(3):
+			assert a.talk(B("", f"s{n}"), E(), S) == f"2 D[{n}] C(SELECT 1) Z(I)"
+			assert a.talk(B("", f"s{n}"), E(), B("", f"s{n}"), E(), S) == f"2 D[{n}] C(SELECT 1) 2 D[{n}] C(SELECT 1) Z(I)"
+	pg.sql("drop function drops_them()", dbname="app")
 
 
 def test_statements_beyond_the_limit_come_back_and_the_server_holds_no_more(pg, pooler):

@@ -248,9 +248,9 @@ static void a_statement_is_retired_by_its_serial(void **state)
 	struct stmt *a = stmt_for(s, "a"), *b = stmt_for(s, "b");
 
 	stmt_set_add(&s->set, a);
-	stmt_set_retire(&s->set, b->serial); /* is not in the set */
+	assert_null(stmt_set_find(&s->set, b->serial));
 	assert_false(b->retired);
-	stmt_set_retire(&s->set, a->serial);
+	stmt_retire(stmt_set_find(&s->set, a->serial));
 	assert_true(a->retired);
 	assert_true(stmt_set_use(&s->set, a));
 	stmt_drop(&a);
