@@ -128,6 +128,7 @@ def test_transaction_timeout_counts_the_whole_transaction(pg, pooler, mode):
 	until("the server has ended it", lambda: pg.count("state <> 'idle'") == 0, 3)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("mode", ["transaction", "session"])
 @pytest.mark.pgweir("transaction_timeout came with 1.24")
 def test_transaction_timeout_begins_anew_with_each_transaction(pg, pooler, mode):

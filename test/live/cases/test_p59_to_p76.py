@@ -685,6 +685,7 @@ def assert_undisturbed(weir, disturb, seconds):
 	assert slowed < max(5 * usual, limit(0.05)), f"p99 {usual:.4f} s, then {slowed:.4f} s"
 
 
+@pytest.mark.alone
 def test_p69_a_resume_with_many_logins_waiting_does_not_slow_another_database(pg, pooler, certs):
 	many = count(80, 500)
 	weir = pooler(settings={"default_pool_size": 10, "max_client_conn": many + 50, "auth_type": "scram-sha-256",
@@ -705,6 +706,7 @@ def test_p69_a_resume_with_many_logins_waiting_does_not_slow_another_database(pg
 	assert_undisturbed(weir, disturb, count(3, 15))
 
 
+@pytest.mark.alone
 def test_p69_a_host_that_drops_everything_does_not_slow_another_database(pg, pooler):
 	with socket.socket() as hole:
 		# A full queue of connections that nobody accepts: the kernel drops further SYNs.
@@ -729,6 +731,7 @@ def test_p69_a_host_that_drops_everything_does_not_slow_another_database(pg, poo
 			sock.close()
 
 
+@pytest.mark.alone
 def test_p69_a_slow_auth_query_does_not_slow_another_database(pg, pooler):
 	weir = pooler(settings={"auth_type": "scram-sha-256", "auth_user": "lookup", "max_client_conn": 300,
 	                        "auth_query": "select usename, passwd from public.lookup($1), pg_sleep(2)",
