@@ -52,10 +52,23 @@ def write_file(path, text, mode=0o600):
 	return path
 
 
-# Below the ports that the kernel gives to clients (32768 and up), so that none of these takes one between our look and its use; each process of
-# one run (pytest-xdist's gw0, gw1 ...) has a thousand of its own, and goes round in them. Runs at one time begin in different places.
-PORTS = 1000
-_first = 10000 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 20 * PORTS
+# Below the ports that the kernel gives to clients (32768 and up), so that none of these takes one between our look and its use. Each process that
+# runs tests has a thousand of its own, which it holds by a lock as long as it lives, and goes round in them.
+PORTS, RANGES = 1000, 20
+
+
+def _own_range():
+	for number in range(RANGES):
+		try:
+			lock = open(f"{tempfile.gettempdir()}/pgweir-ports-{number}", "a")
+			fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+			return 10000 + number * PORTS, lock
+		except OSError:
+			continue
+	raise AssertionError("too many processes run live tests")
+
+
+_first, _lock = _own_range()
 _turn = itertools.count(os.getpid())
 
 
