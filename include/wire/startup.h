@@ -8,6 +8,9 @@
 
 #define STARTUP_MOST 10004 /* PostgreSQL's limit: 10,000 bytes behind the length word */
 #define PROTOCOL_3_0 0x00030000u
+#define CODE_CANCEL 80877102u /* in the place of the version */
+#define CODE_SSL 80877103u
+#define CODE_GSS 80877104u
 #define STARTUP_PARAMS_MOST 128
 
 enum startup_kind { STARTUP_LOGIN, STARTUP_SSL, STARTUP_GSS, STARTUP_CANCEL };

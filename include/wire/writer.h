@@ -11,6 +11,7 @@ void msg_u8(struct buf *b, uint8_t v);
 void msg_u16(struct buf *b, uint16_t v);
 void msg_u32(struct buf *b, uint32_t v);
 void msg_str(struct buf *b, const char *text);  /* with its NUL */
+void msg_pair(struct buf *b, const char *name, const char *value);
 void msg_bytes(struct buf *b, const void *p, size_t n);
 
 /* Whole messages. */
@@ -23,7 +24,9 @@ void msg_query(struct buf *b, const char *sql);
 void msg_complete(struct buf *b, const char *tag);       /* CommandComplete */
 /* Extended query (chapter 55.7). */
 void msg_parse(struct buf *b, const char *name, const void *body, size_t len); /* body: the query, its NUL, and the types with their count */
-void msg_bind(struct buf *b, const char *portal, const char *statement);       /* no values, results in text */
+void msg_parse_sql(struct buf *b, const char *name, const char *sql);          /* the types are left to the server */
+void msg_bind(struct buf *b, const char *portal, const char *statement, const char *const *values, int n); /* all in text, and none is null */
 void msg_object(struct buf *b, uint8_t type, char what, const char *name);     /* Describe and Close; what: S or P */
 void msg_execute(struct buf *b, const char *portal);                           /* all rows */
-void msg_startup_head(struct buf *b, uint32_t version); /* then msg_str pairs, msg_u8 0, msg_end(b, begun): begun is b->len before this call */
+void msg_ssl_request(struct buf *b);
+void msg_startup_head(struct buf *b, uint32_t version); /* then msg_pair, msg_u8 0, msg_end(b, begun): begun is b->len before this call */

@@ -25,7 +25,6 @@
 
 #define MESSAGE_MOST (64 * 1024)
 #define ANSWER_MOST (1024 * 1024) /* of all that a host says */
-#define SSL_REQUEST 80877103u     /* chapter 55.7 "SSLRequest" */
 
 /* The user of probes that have none. Its login need not succeed. */
 #define NOBODY "pgweir"
@@ -140,22 +139,16 @@ static void send_wiped(struct probe *p, struct buf *b)
 	buf_wipe(b);
 }
 
-static void put_pair(struct buf *b, const char *name, const char *value)
-{
-	msg_str(b, name);
-	msg_str(b, value);
-}
-
 static void startup(struct probe *p)
 {
 	struct buf b = {0};
 
 	msg_startup_head(&b, PROTOCOL_3_0);
-	put_pair(&b, "user", p->user);
-	put_pair(&b, "database", p->dbname);
-	put_pair(&b, "application_name", "pgweir probe");
+	msg_pair(&b, "user", p->user);
+	msg_pair(&b, "database", p->dbname);
+	msg_pair(&b, "application_name", "pgweir probe");
 	if (p->depth == PROBE_IDENTITY)
-		put_pair(&b, "replication", "database");
+		msg_pair(&b, "replication", "database");
 	msg_u8(&b, 0);
 	msg_end(&b, 0);
 	p->step = STEP_AUTH;
@@ -175,10 +168,8 @@ static void ask(struct probe *p, enum step step, const char *query)
 static void ask_tls(struct probe *p)
 {
 	struct buf b = {0};
-	size_t begun = msg_begin(&b, 0);
 
-	msg_u32(&b, SSL_REQUEST);
-	msg_end(&b, begun);
+	msg_ssl_request(&b);
 	p->step = STEP_TLS_ASKED;
 	send_wiped(p, &b);
 }

@@ -22,7 +22,6 @@
 #include "wire/writer.h"
 
 #define MESSAGE_MOST (1024 * 1024)
-#define SSL_REQUEST 80877103u /* chapter 55.7 "SSLRequest" */
 #define BACK_OFF_LEAST (50 * USEC_PER_MSEC)
 #define BACK_OFF_MOST USEC_PER_SEC
 
@@ -105,22 +104,16 @@ static void send_wiped(struct store *s, struct buf *b)
 	buf_wipe(b);
 }
 
-static void put_pair(struct buf *b, const char *name, const char *value)
-{
-	msg_str(b, name);
-	msg_str(b, value);
-}
-
 static void startup(struct store *s)
 {
 	struct buf b = {0};
 
 	msg_startup_head(&b, PROTOCOL_3_0);
-	put_pair(&b, "user", s->at.user);
-	put_pair(&b, "database", s->at.dbname);
-	put_pair(&b, "application_name", "pgweir");
-	put_pair(&b, "client_encoding", "UTF8");
-	put_pair(&b, "default_transaction_isolation", "read committed"); /* anything else the store refuses */
+	msg_pair(&b, "user", s->at.user);
+	msg_pair(&b, "database", s->at.dbname);
+	msg_pair(&b, "application_name", "pgweir");
+	msg_pair(&b, "client_encoding", "UTF8");
+	msg_pair(&b, "default_transaction_isolation", "read committed"); /* anything else the store refuses */
 	msg_u8(&b, 0);
 	msg_end(&b, 0);
 	s->step = STEP_AUTH;
@@ -130,35 +123,10 @@ static void startup(struct store *s)
 static void ask_tls(struct store *s)
 {
 	struct buf b = {0};
-	size_t begun = msg_begin(&b, 0);
 
-	msg_u32(&b, SSL_REQUEST);
-	msg_end(&b, begun);
+	msg_ssl_request(&b);
 	s->step = STEP_TLS_ASKED;
 	send_wiped(s, &b);
-}
-
-static void put_statement(struct buf *b, const char *statement, const char *const *params, int n)
-{
-	size_t begun = msg_begin(b, 'P');
-
-	msg_str(b, "");
-	msg_str(b, statement);
-	msg_u16(b, 0); /* the server knows the types */
-	msg_end(b, begun);
-	begun = msg_begin(b, 'B');
-	msg_str(b, "");
-	msg_str(b, "");
-	msg_u16(b, 0);
-	msg_u16(b, (uint16_t)n);
-	for (int i = 0; i < n; i++) {
-		msg_u32(b, (uint32_t)strlen(params[i]));
-		msg_bytes(b, params[i], strlen(params[i]));
-	}
-	msg_u16(b, 0);
-	msg_end(b, begun);
-	msg_execute(b, "");
-	msg_empty(b, 'S');
 }
 
 /* ---- what the server says. False: the session is over ---- */
@@ -468,7 +436,10 @@ void store_ask(struct store *s, const char *statement, const char *const *params
 	s->has_row = s->refused = false;
 	s->row.len = 0;
 	s->n_fields = 0;
-	put_statement(&b, statement, params, n);
+	msg_parse_sql(&b, "", statement);
+	msg_bind(&b, "", "", params, n);
+	msg_execute(&b, "");
+	msg_empty(&b, 'S');
 	timer_in(&s->timer, s->at.patience);
 	send_wiped(s, &b);
 }

@@ -32,7 +32,6 @@
 
 #define MESSAGE_MOST (64 * 1024)  /* of a message in a login */
 #define WELCOME_MOST (256 * 1024) /* of all ParameterStatus together; PostgreSQL 17 sends less than 1 KiB */
-#define SSL_REQUEST 80877103u     /* chapter 55.7 "SSLRequest" */
 #define UNIX_DIR "/var/run/postgresql"
 
 enum login_step { STEP_DIAL, STEP_TLS_ASKED, STEP_TLS_SHAKE, STEP_AUTH, STEP_WELCOME, STEP_QUERY, LOGIN_STEPS };
@@ -101,12 +100,6 @@ static void send_wiped(struct login *g, struct buf *b)
 
 /* ---- the startup packet ---- */
 
-static void put_pair(struct buf *b, const char *name, const char *value)
-{
-	msg_str(b, name);
-	msg_str(b, value);
-}
-
 static enum login_result startup(struct login *g)
 {
 	const struct conf_entry *e = target_entry(g->server->target);
@@ -115,12 +108,12 @@ static enum login_result startup(struct login *g)
 	if (!e)
 		return refuse(g, SQLSTATE_NO_DATABASE, "database configuration changed");
 	msg_startup_head(&b, PROTOCOL_3_0);
-	put_pair(&b, "user", g->server->target->user->name);
-	put_pair(&b, "database", e->dbname);
+	msg_pair(&b, "user", g->server->target->user->name);
+	msg_pair(&b, "database", e->dbname);
 	for (int i = 0; i < e->n_params; i++)
-		put_pair(&b, e->params[i].name, e->params[i].value);
+		msg_pair(&b, e->params[i].name, e->params[i].value);
 	if (g->server->read_only) /* last: of two of a name PostgreSQL takes the later */
-		put_pair(&b, READ_ONLY_SETTING, "on");
+		msg_pair(&b, READ_ONLY_SETTING, "on");
 	msg_u8(&b, 0);
 	msg_end(&b, 0);
 	g->step = STEP_AUTH;
@@ -138,10 +131,8 @@ static bool wants_tls(const struct login *g)
 static enum login_result tls_ask(struct login *g)
 {
 	struct buf b = {0};
-	size_t begun = msg_begin(&b, 0);
 
-	msg_u32(&b, SSL_REQUEST);
-	msg_end(&b, begun);
+	msg_ssl_request(&b);
 	g->step = STEP_TLS_ASKED;
 	send_wiped(g, &b);
 	return LOGIN_WAIT;

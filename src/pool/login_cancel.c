@@ -8,10 +8,8 @@
 #include "net/tls.h"
 #include "pool/login.h"
 #include "pool/pool.h"
+#include "wire/startup.h"
 #include "wire/writer.h"
-
-#define SSL_REQUEST 80877103u
-#define CANCEL_REQUEST 80877102u
 
 struct cancel_call {
 	struct list link;      /* in lane->cancel_calls */
@@ -69,7 +67,7 @@ static void send_request(struct cancel_call *c)
 	struct buf b = {0};
 	size_t begun = msg_begin(&b, 0);
 
-	msg_u32(&b, CANCEL_REQUEST);
+	msg_u32(&b, CODE_CANCEL);
 	msg_u32(&b, c->pid);
 	msg_u32(&b, c->key);
 	msg_end(&b, begun);
@@ -81,10 +79,8 @@ static void send_request(struct cancel_call *c)
 static void ask_tls(struct cancel_call *c)
 {
 	struct buf b = {0};
-	size_t begun = msg_begin(&b, 0);
 
-	msg_u32(&b, SSL_REQUEST);
-	msg_end(&b, begun);
+	msg_ssl_request(&b);
 	c->asked_tls = true;
 	stream_send(&c->stream, b.p, b.len);
 	buf_free(&b);

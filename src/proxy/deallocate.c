@@ -126,7 +126,7 @@ void deallocate_write(struct buf *out, const struct portal *p)
 	write_text(out, p->deallocates);
 	msg_bytes(out, "\0\0", 2); /* no types */
 	msg_end(out, begun);
-	msg_bind(out, own, own);
+	msg_bind(out, own, own, NULL, 0);
 	msg_object(out, 'C', 'S', own);
 	msg_execute(out, own);
 	msg_object(out, 'C', 'P', own);

@@ -271,14 +271,13 @@ static void open_by_query(struct client *c)
 /* Among the client's extended messages a simple query would drop the statement it has just parsed; and its unnamed portal must stay, too. */
 static void open_by_names(struct client *c)
 {
-	static const char begin[] = "BEGIN READ ONLY\0\0"; /* no types */
 	struct buf *out = to_server(c);
 
 	msg_object(out, 'C', 'S', OUR_BLOCK);
 	ours(c, REPLY_CLOSE);
-	msg_parse(out, OUR_BLOCK, begin, sizeof(begin));
+	msg_parse_sql(out, OUR_BLOCK, "BEGIN READ ONLY");
 	ours(c, REPLY_PARSE);
-	msg_bind(out, OUR_BLOCK, OUR_BLOCK);
+	msg_bind(out, OUR_BLOCK, OUR_BLOCK, NULL, 0);
 	ours(c, REPLY_BIND);
 	msg_execute(out, OUR_BLOCK);
 	ours(c, REPLY_EXECUTE);

@@ -292,22 +292,10 @@ static void lookup_lost(struct server *s, const struct err *why)
 /* Parse, Bind, Describe, Execute, Sync, all unnamed: chapter 55.7. The parameter's type is left to the server. */
 static void add_question(struct lookup *l, struct buf *b)
 {
-	size_t at = msg_begin(b, 'P');
-	msg_str(b, "");
-	msg_str(b, l->auth_query);
-	msg_u16(b, 0);
-	msg_end(b, at);
+	const char *user = l->user;
 
-	at = msg_begin(b, 'B');
-	msg_str(b, "");
-	msg_str(b, "");
-	msg_u16(b, 0); /* parameters in text */
-	msg_u16(b, 1);
-	msg_u32(b, (uint32_t)strlen(l->user));
-	msg_bytes(b, l->user, strlen(l->user));
-	msg_u16(b, 0); /* results in text */
-	msg_end(b, at);
-
+	msg_parse_sql(b, "", l->auth_query);
+	msg_bind(b, "", "", &user, 1);
 	msg_object(b, 'D', 'P', "");
 	msg_execute(b, "");
 	msg_empty(b, 'S');

@@ -48,16 +48,15 @@ void refuse_call(struct client *c, const struct err *err)
 
 void refuse_message(struct client *c, uint8_t type, const struct err *err)
 {
-	static const uint8_t no_sql[] = REFUSED "\0\0"; /* and no types */
 	struct buf *out = to_server(c);
 
 	switch (type) {
 	case 'P':
-		msg_parse(out, REFUSED, no_sql, sizeof(no_sql));
+		msg_parse_sql(out, REFUSED, REFUSED);
 		expect_refused(c, REPLY_PARSE, err);
 		break;
 	case 'B':
-		msg_bind(out, "", refuse_bind(c, err));
+		msg_bind(out, "", refuse_bind(c, err), NULL, 0);
 		break;
 	case 'E':
 		msg_execute(out, REFUSED);

@@ -14,9 +14,6 @@
 #include "wire/writer.h"
 
 #define HEAD 8 /* length and code */
-#define CODE_CANCEL 80877102u
-#define CODE_SSL 80877103u
-#define CODE_GSS 80877104u
 
 /* A cancel key is a process id and a secret of 4 bytes, in protocol 3.2 of up to 256. */
 #define KEY_LEAST (4 + 4)

@@ -3,7 +3,10 @@
  * too long for its length word is our mistake. */
 #include "wire/writer.h"
 
+#include <string.h>
+
 #include "base/verify.h"
+#include "wire/startup.h"
 
 static void put_u32(uint8_t *at, uint32_t v)
 {
@@ -60,6 +63,12 @@ void msg_str(struct buf *b, const char *text)
 	buf_add(b, text, strlen(text) + 1);
 }
 
+void msg_pair(struct buf *b, const char *name, const char *value)
+{
+	msg_str(b, name);
+	msg_str(b, value);
+}
+
 void msg_bytes(struct buf *b, const void *p, size_t n)
 {
 	if (n > 0)
@@ -89,8 +98,7 @@ void msg_auth(struct buf *b, uint32_t code, const void *p, size_t n)
 void msg_parameter(struct buf *b, const char *name, const char *value)
 {
 	size_t begun = msg_begin(b, 'S');
-	msg_str(b, name);
-	msg_str(b, value);
+	msg_pair(b, name, value);
 	msg_end(b, begun);
 }
 
@@ -124,12 +132,25 @@ void msg_parse(struct buf *b, const char *name, const void *body, size_t len)
 	msg_end(b, begun);
 }
 
-void msg_bind(struct buf *b, const char *portal, const char *statement)
+void msg_parse_sql(struct buf *b, const char *name, const char *sql)
+{
+	size_t begun = msg_begin(b, 'P');
+	msg_pair(b, name, sql);
+	msg_u16(b, 0);
+	msg_end(b, begun);
+}
+
+void msg_bind(struct buf *b, const char *portal, const char *statement, const char *const *values, int n)
 {
 	size_t begun = msg_begin(b, 'B');
-	msg_str(b, portal);
-	msg_str(b, statement);
-	msg_bytes(b, "\0\0\0\0\0\0", 6); /* formats of values, values, formats of results: none of each */
+	msg_pair(b, portal, statement);
+	msg_u16(b, 0); /* values in text */
+	msg_u16(b, (uint16_t)n);
+	for (int i = 0; i < n; i++) {
+		msg_u32(b, (uint32_t)strlen(values[i]));
+		msg_bytes(b, values[i], strlen(values[i]));
+	}
+	msg_u16(b, 0); /* results in text */
 	msg_end(b, begun);
 }
 
@@ -146,6 +167,13 @@ void msg_execute(struct buf *b, const char *portal)
 	size_t begun = msg_begin(b, 'E');
 	msg_str(b, portal);
 	msg_u32(b, 0);
+	msg_end(b, begun);
+}
+
+void msg_ssl_request(struct buf *b)
+{
+	size_t begun = msg_begin(b, 0);
+	msg_u32(b, CODE_SSL);
 	msg_end(b, begun);
 }
 
