@@ -5,6 +5,8 @@
 #include "proxy/client.h"
 #include "wire/frame.h"
 
+#define TEXT_LEAST 4096 /* bytes of a text that is looked at are asked for at once */
+
 enum inspected { INSPECT_DONE, INSPECT_MORE, INSPECT_BAD, INSPECT_HOLD, INSPECT_DROP };
 
 /* p: the message, f->have bytes of it. DONE: *used bytes of it were dealt with; what is left of it is plain and passes. MORE: *want bytes are needed.

@@ -36,6 +36,14 @@ static inline enum parse frame_peek(const uint8_t *p, size_t len, struct frame *
 	return PARSE_OK;
 }
 
+/* Of a message that is not all there, so many bytes are asked for next: twice what there is, `least` at least, and no more than it has. What a peer
+ * says a message will be is believed only as far as it has come. */
+static inline uint32_t frame_want(const struct frame *f, size_t least)
+{
+	size_t want = f->have * 2 > least ? f->have * 2 : least;
+	return f->size < want ? f->size : (uint32_t)want;
+}
+
 extern const uint8_t treat_of_client[256]; /* enum treat by type, what a logged-in client may send */
 extern const uint8_t treat_of_server[256]; /* what a server may send after login */
 const char *message_name(bool from_client, uint8_t type); /* "Parse"; "unknown" */

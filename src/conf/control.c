@@ -1,6 +1,6 @@
 /* control=: where the control store is, as a connection string of PostgreSQL's (documentation, chapter "Connection Strings"), in either form:
  *
- *   host=control port=5432 dbname=control user=weir password='it''s'
+ *   host=control port=5432 dbname=control user=weir password='it\'s'
  *   postgresql://weir:secret@control:5432/control
  *
  * What is wrong is told without a word of it, for any may be the password. One host. How TLS is done is a matter of server_tls_*, as for all servers, so there is no sslmode here. */

@@ -7,9 +7,11 @@
 #include "cluster/fence.h"
 #include "proxy/deallocate.h"
 #include "proxy/expect.h"
+#include "proxy/inspect.h"
 #include "proxy/inventory.h"
 #include "proxy/link.h"
 #include "proxy/mode.h"
+#include "proxy/refuse.h"
 #include "proxy/relay.h"
 #include "proxy/worker.h"
 #include "sql/touch.h"
@@ -64,23 +66,15 @@ static void leave_server(struct client *c)
 
 static enum fence_step drop(struct client *c, const struct frame *f)
 {
-	c->pass_left = f->size;
-	c->pass_drop = true;
+	refuse_drop(c, f);
 	return FENCE_TOLD;
 }
 
-/* Told at the message's place: a simple one has its ReadyForQuery, behind an extended one the rest is skipped up to Sync. */
 static enum fence_step tell(struct client *c, const struct frame *f, const struct err *err)
 {
-	struct buf *out = parcel_made(c->worker->to_client);
-
 	mode_tell(c);
-	report_error(out, "ERROR", err->sqlstate, "%s", err->text);
-	if (f->type == 'Q' || f->type == 'F' || f->type == 'S')
-		msg_ready(out, 'I');
-	else
-		c->refusing = true;
-	return drop(c, f);
+	refuse_here(c, f, err);
+	return FENCE_TOLD;
 }
 
 /* Nothing was sent on it yet, or its transaction is over and the next one has not begun: that nothing is owed and the last ReadyForQuery said idle
@@ -322,8 +316,7 @@ static enum fence_look look_at_query(struct client *c, const uint8_t *sql, const
 	if (f->have < f->size) {
 		if (f->size - FRAME_HEAD > setup_of(c)->conf->set.inspect_bytes)
 			return refuse(c, FENCE_REFUSE_LONG, err);
-		uint32_t more = f->have * 2 > 4096 ? (uint32_t)f->have * 2 : 4096;
-		*want = more < f->size ? more : f->size;
+		*want = frame_want(f, TEXT_LEAST);
 		return FENCE_LOOK_MORE;
 	}
 	struct classified text = classify((struct span){sql, strnlen((const char *)sql, len)}, reading(c));
@@ -389,7 +382,7 @@ static enum fence_look look_at_bind(struct client *c, const uint8_t *p, const st
 	const char *portal = read_str(&r), *name = read_str(&r);
 
 	if (r.bad) {
-		*want = f->have * 2 < f->size ? (uint32_t)f->have * 2 : f->size;
+		*want = frame_want(f, 0);
 		return f->have < f->size ? FENCE_LOOK_MORE : FENCE_LOOK_PASS;
 	}
 	bool sets;

@@ -126,7 +126,7 @@ static enum inspected inspect_execute(struct client *c, const uint8_t *p, const 
 	struct portal *portal;
 
 	if (!memchr(name, 0, f->have - FRAME_HEAD)) {
-		*want = f->have * 2 < f->size ? (uint32_t)f->have * 2 : f->size;
+		*want = frame_want(f, 0);
 		return f->have == f->size ? INSPECT_BAD : INSPECT_MORE;
 	}
 	c->ran = true;
@@ -151,8 +151,7 @@ static enum inspected watch_query(struct client *c, const uint8_t *sql, const st
 
 	*refused = false;
 	if (f->have < f->size && f->have < most) {
-		uint32_t more = f->have * 2 > 4096 ? (uint32_t)f->have * 2 : 4096;
-		*want = more < f->size ? more : f->size;
+		*want = frame_want(f, TEXT_LEAST);
 		return INSPECT_MORE;
 	}
 	if (f->have < f->size)

@@ -232,9 +232,10 @@ static void parse_named(struct client *c, const char *name, const uint8_t *body,
 	}
 	struct stmt *st = stmt_of(&c->worker->stmt_book, body, len, settings_of_meaning(c));
 	if (st->refs == 1) {
-		st->forgets = deallocate_may_be_all_alone(body, strnlen((const char *)body, len));
-		st->touches = !gone && (inventory_may(body, strnlen((const char *)body, len)) || c->worker->setup->org_by_comment);
-		st->changes_org = speak_is_change(c, body, strnlen((const char *)body, len));
+		size_t sql_len = strnlen((const char *)body, len);
+		st->forgets = deallocate_may_be_all_alone(body, sql_len);
+		st->touches = !gone && (inventory_may(body, sql_len) || c->worker->setup->org_by_comment);
+		st->changes_org = speak_is_change(c, body, sql_len);
 	}
 	st->stands_in |= gone != NULL;
 	c->speaks |= st->changes_org;
@@ -396,7 +397,7 @@ enum inspected prepared_bind(struct client *c, const uint8_t *p, const struct fr
 	struct err err;
 
 	if (!name_end) {
-		*want = f->have * 2 < f->size ? (uint32_t)f->have * 2 : f->size;
+		*want = frame_want(f, 0);
 		return f->have == f->size ? INSPECT_BAD : INSPECT_MORE;
 	}
 	const uint8_t *touching = touching_text(c, (const char *)name);

@@ -3,10 +3,23 @@
 
 #include "proxy/expect.h"
 #include "proxy/prepared.h"
+#include "wire/report.h"
 #include "wire/writer.h"
 
 /* No statement has this name, and no statement begins with it. */
 #define REFUSED "PGWEIR_refused"
+
+void refuse_here(struct client *c, const struct frame *f, const struct err *err)
+{
+	struct buf *out = parcel_made(c->worker->to_client);
+
+	report_err(out, "ERROR", err);
+	if (f->type == 'Q' || f->type == 'F' || f->type == 'S')
+		msg_ready(out, 'I');
+	else
+		c->refusing = true;
+	refuse_drop(c, f);
+}
 
 static void expect_refused(struct client *c, enum reply_kind kind, const struct err *err)
 {

@@ -4,6 +4,7 @@
 #include "proxy/inventory.h"
 #include "proxy/link.h"
 #include "proxy/place.h"
+#include "proxy/refuse.h"
 #include "proxy/relay_priv.h"
 #include "proxy/speak.h"
 #include "proxy/sweep.h"
@@ -109,8 +110,7 @@ void relay_cancel_waiting(struct client *c)
 	link_idle(c);
 	err_set(&err, SQLSTATE_CANCELED, "canceling statement due to user request");
 	client_error(c, "ERROR", &err);
-	c->pass_left = f.size;
-	c->pass_drop = true;
+	refuse_drop(c, &f);
 	if (f.type == 'Q' || f.type == 'F') {
 		struct buf b = {0};
 		msg_ready(&b, 'I');

@@ -8,12 +8,12 @@
 #include "proxy/mode.h"
 #include "proxy/parcel.h"
 #include "proxy/place.h"
+#include "proxy/refuse.h"
 #include "proxy/relay_priv.h"
 #include "proxy/speak.h"
 #include "proxy/throttle.h"
 #include "proxy/worker.h"
 #include "wire/frame.h"
-#include "wire/report.h"
 #include "wire/sqlstate.h"
 #include "wire/writer.h"
 
@@ -42,8 +42,7 @@ static bool answer_alone(struct client *c, const struct frame *f)
 	case 'f':
 		return true;
 	case 'd': /* stray copy data, thrown away by PostgreSQL too */
-		c->pass_left = f->size;
-		c->pass_drop = true;
+		refuse_drop(c, f);
 		return true;
 	default:
 		return false;
@@ -75,8 +74,7 @@ enum step { STEP_ON, STEP_MORE, STEP_STOP, STEP_PASS /* the message goes its way
 
 static enum step drop(struct client *c, const struct frame *f)
 {
-	c->pass_left = f->size;
-	c->pass_drop = true;
+	refuse_drop(c, f);
 	return STEP_ON;
 }
 
@@ -132,13 +130,6 @@ static void terminate(struct client *c)
 
 #define TAKEN_AT_HIS_WORD (256 * 1024)
 
-/* What a client says a message will be is only believed as far as it has come: memory is taken by doubling. */
-static size_t wanted(const struct frame *f)
-{
-	size_t most = f->have * 2 > TAKEN_AT_HIS_WORD ? f->have * 2 : TAKEN_AT_HIS_WORD;
-	return f->size < most ? f->size : most;
-}
-
 /* It waits for what the server has to say yet. */
 static enum step hold(struct client *c)
 {
@@ -186,7 +177,7 @@ static enum step vet(struct client *c, const struct settings *set, const struct 
 		return STEP_STOP;
 	}
 	if (treat_of_client[f->type] == TREAT_WHOLE && f->have < f->size)
-		return need(c, wanted(f));
+		return need(c, frame_want(f, TAKEN_AT_HIS_WORD));
 	if (is_skipped(c, f))
 		return drop(c, f);
 	c->refusing = false;
@@ -295,19 +286,6 @@ static enum step pass(struct client *c, const struct at *at)
 	return STEP_ON;
 }
 
-/* Its transaction does not begin, and it stays as it is. */
-static enum step tell(struct client *c, const struct frame *f, const struct err *err)
-{
-	struct buf *out = parcel_made(c->worker->to_client);
-	bool simple = f->type == 'Q' || f->type == 'F';
-
-	report_err(out, "ERROR", err);
-	if (simple)
-		msg_ready(out, 'I');
-	c->refusing = !simple;
-	return drop(c, f);
-}
-
 static enum step get_server(struct client *c, const struct frame *f)
 {
 	struct err err;
@@ -321,7 +299,8 @@ static enum step get_server(struct client *c, const struct frame *f)
 		return STEP_STOP;
 	case GOT_ERROR:
 		mode_tell(c); /* it may have moved since */
-		return tell(c, f, &err);
+		refuse_here(c, f, &err);
+		return STEP_ON;
 	}
 	never("no such answer");
 }

@@ -10,10 +10,11 @@
 
 #include "proxy/fence.h"
 #include "proxy/greet.h"
-#include "proxy/prepared.h"
 #include "proxy/link.h"
 #include "proxy/parcel.h"
 #include "proxy/place.h"
+#include "proxy/prepared.h"
+#include "proxy/refuse.h"
 #include "proxy/worker.h"
 #include "sql/statement.h"
 #include "tenant/resolve.h"
@@ -489,9 +490,7 @@ enum claim {
 
 static enum claim more_of(size_t at, const struct frame *f, uint32_t *want)
 {
-	uint32_t more = f->have * 2 > 4096 ? (uint32_t)f->have * 2 : 4096;
-
-	*want = (uint32_t)at + (more < f->size ? more : f->size);
+	*want = (uint32_t)at + frame_want(f, TEXT_LEAST);
 	return CLAIM_MORE;
 }
 
@@ -508,7 +507,7 @@ static const char *text_named(struct client *c, const char *name)
 
 static const uint8_t *behind_string(const uint8_t *p, size_t len)
 {
-	const uint8_t *end = len ? memchr(p, 0, len) : NULL;
+	const uint8_t *end = str_end(p, len);
 	return end ? end + 1 : NULL;
 }
 
@@ -575,19 +574,6 @@ static enum claim claim_of(struct client *c, const uint8_t *p, size_t len, uint3
 	return illegal ? CLAIM_ILLEGAL : CLAIM_ORG;
 }
 
-static enum spoken refuse_visit(struct client *c, const struct frame *f, const struct err *err, uint32_t *used)
-{
-	report_error(to_client(c), "ERROR", err->sqlstate, "%s", err->text);
-	if (f->type == 'Q')
-		msg_ready(to_client(c), 'I');
-	else
-		c->refusing = true;
-	c->pass_left = f->size;
-	c->pass_drop = true;
-	*used = 0;
-	return SPOKEN_DONE;
-}
-
 bool speak_may_run(const struct client *c, const uint8_t *sql, size_t len, struct err *err)
 {
 	char id[ORG_ID_MOST + 1];
@@ -623,8 +609,11 @@ enum spoken speak_visit(struct client *c, const uint8_t *p, size_t len, const st
 		return SPOKEN_NOT;
 	if (claim == CLAIM_ILLEGAL)
 		err_set(&err, SQLSTATE_LOGIN, "illegal org id in a comment: 1 to %d characters of A-Z a-z 0-9 _ . : - are expected", ORG_ID_MOST);
-	if (claim == CLAIM_ILLEGAL || !find_org(c, id, &org, &pool, &home, &err))
-		return refuse_visit(c, f, &err, used);
+	if (claim == CLAIM_ILLEGAL || !find_org(c, id, &org, &pool, &home, &err)) {
+		refuse_here(c, f, &err);
+		*used = 0;
+		return SPOKEN_DONE;
+	}
 	if (!pool) {
 		org_drop(&org);
 		place_go(c, home, id);
