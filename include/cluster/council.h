@@ -18,6 +18,5 @@ void council_tell_soon(struct watch *w); /* the next poll is due now */
 /* UNFENCE. `done` comes once, in a later turn; err NULL: it is cut over. False: it was not asked. */
 bool council_unfence(struct watch *w, enum unfence how, watch_done_fn done, void *arg, struct err *err);
 
-const char *council_node(void);               /* this run's name */
-bool council_has_lease(const struct watch *w);    /* has it a lease? */
+const char *council_node(void);              /* this run's name */
 usec_t council_heard(const struct watch *w);  /* by clock_now: when the last good poll was sent; 0: none yet */

@@ -58,7 +58,7 @@ struct watch {
 
 	/* with a control store */
 	struct council *council;   /* borrows; NULL: none */
-	char *council_key;         /* owns */
+	struct list seat;          /* in the council's, with one */
 	struct agree agree;
 	struct timer lease;        /* ends it */
 	usec_t queue_at;           /* when the queue is asked for next */

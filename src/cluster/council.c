@@ -22,7 +22,8 @@
 struct council {
 	struct list link;
 	struct store *store;
-	int n_seats;            /* watches that have it */
+	char *key;              /* owns: which store it is */
+	struct list seats;      /* watches that have it */
 	struct timer timer;
 	usec_t poll_at;         /* when one is due */
 	usec_t sent_at, lease;  /* of the poll under way */
@@ -52,10 +53,7 @@ const char *council_node(void)
 
 static struct watch *first_watch(const struct council *c)
 {
-	list_each(at, &watch_here.all)
-		if (list_owner(at, struct watch, link)->council == c)
-			return list_owner(at, struct watch, link);
-	return NULL;
+	return list_empty(&c->seats) ? NULL : list_owner(c->seats.next, struct watch, seat);
 }
 
 static void complain(struct council *c, struct complaint *about, const char *what, const struct err *err)
@@ -85,9 +83,9 @@ static usec_t lease_of(const struct council *c)
 {
 	usec_t most = 0;
 
-	list_each(at, &watch_here.all) {
-		const struct watch *w = list_owner(at, struct watch, link);
-		if (w->council == c && w->conf->fence_lease > most)
+	list_each(at, &c->seats) {
+		const struct watch *w = list_owner(at, struct watch, seat);
+		if (w->conf->fence_lease > most)
 			most = w->conf->fence_lease;
 	}
 	return most;
@@ -97,12 +95,17 @@ static usec_t lease_of(const struct council *c)
 
 static void go(struct council *c);
 
+static bool is_unfence(enum agree_call call)
+{
+	return call == CALL_UNFENCE || call == CALL_UNFENCE_FORCE;
+}
+
 static void unfence_ends(struct watch *w, const struct err *err)
 {
 	watch_done_fn done = w->unfence_done;
 
 	w->unfence_done = NULL;
-	if (w->agree.want == CALL_UNFENCE || w->agree.want == CALL_UNFENCE_FORCE)
+	if (is_unfence(w->agree.want))
 		w->agree.want = CALL_NONE;
 	if (done)
 		done(w->unfence_arg, err);
@@ -145,8 +148,9 @@ static bool poll_line(struct council *c, char *line)
 		return true;
 	if (!standing_read(words[1], words[2], words[3], &s))
 		return false;
-	if (c->sent_at + (c->lease < w->conf->fence_lease ? c->lease : w->conf->fence_lease) > w->agree.lease_until)
-		w->agree.lease_until = c->sent_at + (c->lease < w->conf->fence_lease ? c->lease : w->conf->fence_lease);
+	usec_t until = c->sent_at + (c->lease < w->conf->fence_lease ? c->lease : w->conf->fence_lease);
+	if (until > w->agree.lease_until)
+		w->agree.lease_until = until;
 	watch_heard(w, agree_hear(&w->agree, &w->breaker, &s));
 	return true;
 }
@@ -154,11 +158,11 @@ static bool poll_line(struct council *c, char *line)
 /* An UNFENCE that waited for a better moment: somebody else was first, or fenced again. No call is under way. */
 static void unfences_settle(struct council *c)
 {
-	list_each(at, &watch_here.all) {
-		struct watch *w = list_owner(at, struct watch, link);
+	list_each(at, &c->seats) {
+		struct watch *w = list_owner(at, struct watch, seat);
 		struct err err;
 
-		if (w->council != c || !w->unfence_done || w->agree.want == CALL_UNFENCE || w->agree.want == CALL_UNFENCE_FORCE)
+		if (!w->unfence_done || is_unfence(w->agree.want))
 			continue;
 		err_set(&err, SQLSTATE_NOT_NOW, "cluster %s was fenced again, or has moved on to epoch %" PRIu64, w->cluster->name, w->breaker.epoch);
 		unfence_ends(w, w->breaker.state == CLUSTER_PRIMARY ? NULL : &err);
@@ -211,7 +215,7 @@ static void call_refused(struct council *c, struct watch *w, const char *reason)
 	err_set(&err, SQLSTATE_NOT_NOW, "the control store does not begin a new epoch of cluster %s: %s (%s)", w->cluster->name, text, reason);
 	if (c->call == CALL_CUTOVER && strcmp(reason, "unseen") != 0)
 		watch_complain(w, &w->refusal, &err);
-	if (c->call != CALL_UNFENCE && c->call != CALL_UNFENCE_FORCE)
+	if (!is_unfence(c->call))
 		return;
 	if ((strcmp(reason, "unseen") == 0 || strcmp(reason, "busy") == 0) && loop_now(watch_here.loop) < w->unfence_until)
 		return;
@@ -236,7 +240,7 @@ static void called(void *owner, const struct store_answer *a)
 		w->agree.not_before = now + POLL_EVERY;
 		if (!a->lost)
 			complain(c, &c->objection, "call", a->err);
-		if (call == CALL_UNFENCE || call == CALL_UNFENCE_FORCE)
+		if (is_unfence(call))
 			unfence_ends(w, a->err);
 	} else if (a->n == 5 && standing_read(a->field[3], a->field[2], a->field[4], &s)) {
 		enum agree_step step = agree_answered(&w->agree, &w->breaker, call, a->field[1], &s, now);
@@ -245,11 +249,11 @@ static void called(void *owner, const struct store_answer *a)
 		watch_heard(w, step);
 		if (!ok)
 			call_refused(c, w, a->field[1]);
-		else if (call == CALL_UNFENCE || call == CALL_UNFENCE_FORCE)
+		else if (is_unfence(call))
 			unfence_ends(w, NULL);
 	} else {
 		w->agree.not_before = now + POLL_EVERY;
-		if (call == CALL_UNFENCE || call == CALL_UNFENCE_FORCE) {
+		if (is_unfence(call)) {
 			struct err err;
 			err_set(&err, SQLSTATE_BAD_VALUE, "the control store does not know cluster %s", w->cluster->name);
 			unfence_ends(w, &err);
@@ -269,13 +273,10 @@ static void poll(struct council *c)
 	c->lease = lease_of(c);
 	c->poll_at = loop_now(watch_here.loop) + POLL_EVERY;
 	snprintf(lease, sizeof(lease), "%" PRId64, c->lease / USEC_PER_MSEC);
-	list_each(at, &watch_here.all) {
-		const struct watch *w = list_owner(at, struct watch, link);
-		struct standing_told t;
+	list_each(at, &c->seats) {
+		const struct watch *w = list_owner(at, struct watch, seat);
+		struct standing_told t = agree_report(&w->agree, &w->breaker);
 
-		if (w->council != c)
-			continue;
-		t = agree_report(&w->agree, &w->breaker);
 		buf_add_fmt(&told, "%s%s %" PRIu64 " %s", told.len ? "\n" : "", w->cluster->name, t.epoch, t.state);
 	}
 	buf_add_u8(&told, 0);
@@ -346,20 +347,17 @@ static void go(struct council *c)
 	usec_t now = loop_now(watch_here.loop), next = c->poll_at;
 	struct watch *queue_due = NULL;
 
-	if (!c->n_seats || !store_is_idle(c->store))
+	if (list_empty(&c->seats) || !store_is_idle(c->store))
 		return;
 	if (now >= c->poll_at) {
 		poll(c);
 		return;
 	}
-	list_each(at, &watch_here.all) {
-		struct watch *w = list_owner(at, struct watch, link);
+	list_each(at, &c->seats) {
+		struct watch *w = list_owner(at, struct watch, seat);
 		const struct breaker_rules rules = watch_rules(w);
-		enum agree_call what;
+		enum agree_call what = agree_next(&w->agree, &w->breaker, &rules, now);
 
-		if (w->council != c)
-			continue;
-		what = agree_next(&w->agree, &w->breaker, &rules, now);
 		if (what != CALL_NONE) {
 			call(c, w, what);
 			return;
@@ -393,11 +391,8 @@ static void on_down(void *owner, const struct err *why)
 	struct council *c = owner;
 
 	complain(c, &c->trouble, "not reached", why);
-	list_each(at, &watch_here.all) {
-		struct watch *w = list_owner(at, struct watch, link);
-		if (w->council == c)
-			unfence_ends(w, why);
-	}
+	list_each(at, &c->seats)
+		unfence_ends(list_owner(at, struct watch, seat), why);
 }
 
 static void on_hint(void *owner)
@@ -443,17 +438,23 @@ static char *key_of(const struct conf_control *at)
 	return text;
 }
 
-static struct council *council_at(struct watch *w, const char *key)
+/* Takes the key. */
+static struct council *council_at(const struct watch *w, char *key)
 {
-	struct council *c = NULL;
-	struct store_place place = place_of(w);
+	struct store_place place;
+	struct council *c;
 
-	list_each(at, &watch_here.all) {
-		struct watch *other = list_owner(at, struct watch, link);
-		if (other->council && strcmp(other->council_key, key) == 0)
-			return other->council;
+	list_each(at, &councils) {
+		c = list_owner(at, struct council, link);
+		if (strcmp(c->key, key) == 0) {
+			mem_free(key);
+			return c;
+		}
 	}
+	place = place_of(w);
 	c = mem_make(struct council);
+	c->key = key;
+	list_init(&c->seats);
 	timer_init(&c->timer, watch_here.loop, on_timer);
 	list_push(&councils, &c->link);
 	c->store = store_open(watch_here.loop, &place, &calls, c);
@@ -466,6 +467,7 @@ static void council_free(struct council *c)
 	timer_stop(&c->timer);
 	store_close(&c->store);
 	mem_free(c->cluster);
+	mem_free(c->key);
 	mem_free(c);
 }
 
@@ -479,10 +481,9 @@ void council_leave(struct watch *w)
 	err_set(&err, SQLSTATE_NOT_NOW, "cluster %s has no control store any more", w->cluster->name);
 	unfence_ends(w, &err);
 	w->council = NULL;
-	mem_free(w->council_key);
-	w->council_key = NULL;
+	list_take(&w->seat);
 	w->agree = (struct agree){0};
-	if (--c->n_seats == 0)
+	if (list_empty(&c->seats))
 		council_free(c);
 }
 
@@ -490,7 +491,7 @@ void council_join(struct watch *w)
 {
 	char *key = w->conf->control.user && w->conf->breaker == BREAKER_ON ? key_of(&w->conf->control) : NULL;
 
-	if (w->council && key && strcmp(key, w->council_key) == 0) {
+	if (w->council && key && strcmp(key, w->council->key) == 0) {
 		mem_free(key);
 		return;
 	}
@@ -499,10 +500,8 @@ void council_join(struct watch *w)
 		return;
 	w->agree = (struct agree){0};
 	w->council = council_at(w, key);
-	w->council_key = key;
-	w->council->n_seats++;
-	w->council->poll_at = 0;
-	timer_in(&w->council->timer, 0);
+	list_push(&w->council->seats, &w->seat);
+	council_tell_soon(w);
 }
 
 void council_follow(void)
@@ -544,11 +543,6 @@ bool council_unfence(struct watch *w, enum unfence how, watch_done_fn done, void
 	w->agree.not_before = 0;
 	council_nudge(w);
 	return true;
-}
-
-bool council_has_lease(const struct watch *w)
-{
-	return w->council && w->agree.lease_until > clock_now();
 }
 
 usec_t council_heard(const struct watch *w)
