@@ -5,6 +5,7 @@ own_pg    makes one that the test may break
 pooler    makes poolers: pooler(settings={...}, orgs={...}); stopped and judged at the end
 clean     after the test every pooler must be at rest (see Pooler.assert_clean)
 certs     a certificate authority
+state_dir a folder for what a pooler keeps over its restarts
 
 Marks: `takes(seconds)` for a test that may take longer than others; `pgweir("reason")` for what the stand-in cannot do; `alone` for what
 measures shares or rates: when several processes run tests (-n of pytest-xdist), no other test runs meanwhile.
@@ -157,6 +158,13 @@ def pooler(request):
 				process.end(one.child, 9)
 	request.addfinalizer(lambda: [one.remove() for one in made])
 	assert not failures, "\n".join(failures)
+
+
+@pytest.fixture
+def state_dir():
+	folder = process.new_folder(prefix="state-")
+	yield folder
+	process.remove(folder)
 
 
 @pytest.fixture

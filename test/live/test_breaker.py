@@ -20,13 +20,6 @@ QUICK = {"probe_interval": "0.1", "probe_timeout": "1", "breaker_open": "1", "se
 
 
 @pytest.fixture
-def state_dir():
-	folder = process.new_folder(prefix="state-")
-	yield folder
-	process.remove(folder)
-
-
-@pytest.fixture
 def primary(own_pg):
 	server = own_pg(settings={"max_wal_senders": 10, "wal_keep_size": "64MB"})
 	server.sql("create role prober login replication password 'prober-secret'")

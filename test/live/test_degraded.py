@@ -5,7 +5,6 @@ import time
 import psycopg
 import pytest
 
-from rig import process
 from rig.limits import limit, until
 from rig.raw import B, E, P, Q, S, ServerError
 from rig.replica import Replica
@@ -14,13 +13,6 @@ pytestmark = pytest.mark.pgweir("degraded service")
 
 QUICK = {"probe_interval": "0.1", "probe_timeout": "1", "server_login_retry": "0.3", "probe_user": "prober", "probe_dbname": "postgres"}
 AT_ONCE = 2 # seconds, where query_wait_timeout has 120
-
-
-@pytest.fixture
-def state_dir():
-	folder = process.new_folder(prefix="state-")
-	yield folder
-	process.remove(folder)
 
 
 @pytest.fixture

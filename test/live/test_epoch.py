@@ -16,13 +16,6 @@ pytestmark = pytest.mark.pgweir("fence and epochs")
 
 
 @pytest.fixture
-def state_dir():
-	folder = process.new_folder(prefix="state-")
-	yield folder
-	process.remove(folder)
-
-
-@pytest.fixture
 def weir(pg, pooler, state_dir):
 	return weir_of(pg, pooler, state_dir)
 
